@@ -20,15 +20,15 @@ os.environ |= {"OMP_NUM_THREADS": "1"}
 import numpy as np
 from scipy.spatial.distance import cdist
 
+from coupledgp.core.latent import LatentGP
+from coupledgp.core.problem import Hyperparameters
+from coupledgp.core.process import Data
 from coupledgp.diagnostics.likelihoods.reporting import likelihood_report
 from coupledgp.diagnostics.verdicts.verdict import HONESTY, QUALITY
-from coupledgp.gp.exact import StationaryPrior
-from coupledgp.gp.latent import LatentGP
-from coupledgp.gp.protocol import Data
-from coupledgp.inference.evidence.problem import Hyperparameters
 from coupledgp.likelihoods import Bernoulli, NegativeBinomial, Poisson
-from coupledgp.selection.latent_kernels import one_row
 from coupledgp.spectra import parse_spectrum
+from coupledgp.tables.exact_process import StationaryPrior
+from coupledgp.tables.latent_kernels import one_row
 
 N_TEST, OUTPUTSCALE, DISPERSION = 300, 2.0, 0.7
 SPECTRUM = parse_spectrum("matern-5/2")

@@ -29,16 +29,16 @@ from scipy import stats
 from threadpoolctl import threadpool_limits
 
 import coupledgp as cgp
+from coupledgp.core.averaging import HyperparameterPrior
+from coupledgp.core.column_moments import spread_lengthscale
+from coupledgp.core.problem import Hyperparameters
+from coupledgp.core.process import Data
+from coupledgp.core.units import Units
 from coupledgp.diagnostics.studies.pairs import holm
-from coupledgp.gp.columns import spread_lengthscale
-from coupledgp.gp.exact import ExactGP, StationaryPrior
-from coupledgp.gp.protocol import Data
-from coupledgp.gp.units import Units
-from coupledgp.inference.evidence.problem import Hyperparameters
 from coupledgp.kernels import dense_spectrum
 from coupledgp.random import symmetric_root
-from coupledgp.search.averaging import HyperparameterPrior
 from coupledgp.spectra import GaussianSpectrum
+from coupledgp.tables.exact_process import ExactGP, StationaryPrior
 
 LEVELS = (0.5, 0.8, 0.95)
 DIM, N_TEST = 2, 6

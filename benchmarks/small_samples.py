@@ -26,8 +26,9 @@ import trimesh
 from scipy.stats import norm
 
 import coupledgp as cgp
-from coupledgp.gp.mixture import MixtureGP
-from coupledgp.inference.fields.covariance import FieldCovariance
+from coupledgp.core.mixture import MixtureGP
+from coupledgp.fields.covariance import FieldCovariance
+from coupledgp.fields.estimator import located
 from coupledgp.kernels import (
     GraphMaternKernel,
     HeatKernel,
@@ -36,7 +37,6 @@ from coupledgp.kernels import (
     WhittleMatern,
 )
 from coupledgp.kernels.fields import FieldKernel
-from coupledgp.models.field_estimator import located
 from data_loaders import meshes, traffic
 
 SIZES = (15, 30, 60, 120)

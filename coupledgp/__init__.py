@@ -13,53 +13,62 @@ if TYPE_CHECKING:
     from coupledgp import theory as theory
     from coupledgp.attention import CoupledAttention as CoupledAttention
     from coupledgp.attention import attention_loss as attention_loss
+    from coupledgp.core.posterior_kl import posterior_kl_loss as posterior_kl_loss
+    from coupledgp.diagnostics.auditing import audit as audit
+    from coupledgp.diagnostics.comparing import choose_graph as choose_graph
+    from coupledgp.diagnostics.comparing import coupling_study as coupling_study
+    from coupledgp.diagnostics.comparing import posterior_report as posterior_report
     from coupledgp.features import gram_loss as gram_loss
-    from coupledgp.formats import RoadNetwork as RoadNetwork
-    from coupledgp.formats import read_roads as read_roads
-    from coupledgp.formats import write_mesh as write_mesh
-    from coupledgp.formats import write_roads as write_roads
-    from coupledgp.geometry import LaplaceOperator as LaplaceOperator
+    from coupledgp.fields import LaplaceOperator as LaplaceOperator
+    from coupledgp.fields import RoadNetwork as RoadNetwork
+    from coupledgp.fields import read_roads as read_roads
+    from coupledgp.fields import write_mesh as write_mesh
+    from coupledgp.fields import write_roads as write_roads
+    from coupledgp.fields.regressor import FieldGPRegressor as FieldGPRegressor
+    from coupledgp.fields.regressor import next_sensors as next_sensors
     from coupledgp.graphs import Graph as Graph
-    from coupledgp.inference.spectra.evidence import evidence_loss as evidence_loss
-    from coupledgp.inference.spectra.posterior_kl import posterior_kl_loss as posterior_kl_loss
-    from coupledgp.models import ExactGPRegressor as ExactGPRegressor
-    from coupledgp.models import ExactGraphGPRegressor as ExactGraphGPRegressor
-    from coupledgp.models import FieldGPRegressor as FieldGPRegressor
-    from coupledgp.models import GPClassifier as GPClassifier
-    from coupledgp.models import GPRegressor as GPRegressor
-    from coupledgp.models import GraphGPClassifier as GraphGPClassifier
-    from coupledgp.models import GraphGPRegressor as GraphGPRegressor
-    from coupledgp.models import LatticeGPRegressor as LatticeGPRegressor
-    from coupledgp.models import LocalGPRegressor as LocalGPRegressor
-    from coupledgp.models import SparseSpectrumGPRegressor as SparseSpectrumGPRegressor
-    from coupledgp.models import TableEncoder as TableEncoder
-    from coupledgp.models import audit as audit
-    from coupledgp.models import choose_graph as choose_graph
-    from coupledgp.models import coupling_study as coupling_study
-    from coupledgp.models import load_model as load_model
-    from coupledgp.models import next_sensors as next_sensors
-    from coupledgp.models import posterior_report as posterior_report
-    from coupledgp.models import save_model as save_model
-    from coupledgp.models import select as select
-    from coupledgp.page_rank import pagerank as pagerank
+    from coupledgp.graphs.classifier import GraphGPClassifier as GraphGPClassifier
+    from coupledgp.graphs.page_rank import pagerank as pagerank
+    from coupledgp.graphs.regressors import ExactGraphGPRegressor as ExactGraphGPRegressor
+    from coupledgp.graphs.regressors import GraphGPRegressor as GraphGPRegressor
+    from coupledgp.model_files import load_model as load_model
+    from coupledgp.model_files import save_model as save_model
+    from coupledgp.tables.classifier import GPClassifier as GPClassifier
+    from coupledgp.tables.coupling_search import select as select
+    from coupledgp.tables.estimator_base import TableEncoder as TableEncoder
+    from coupledgp.tables.exact_regressor import ExactGPRegressor as ExactGPRegressor
+    from coupledgp.tables.lattice_regressor import LatticeGPRegressor as LatticeGPRegressor
+    from coupledgp.tables.local_regressor import LocalGPRegressor as LocalGPRegressor
+    from coupledgp.tables.regressor import GPRegressor as GPRegressor
+    from coupledgp.tables.sparse_spectrum import (
+        SparseSpectrumGPRegressor as SparseSpectrumGPRegressor,
+    )
+    from coupledgp.tables.spectrum_evidence import evidence_loss as evidence_loss
     from coupledgp.time.estimator import GraphTimeGPRegressor as GraphTimeGPRegressor
 else:
     __all__, __getattr__, __dir__ = attach(__name__, {
         "": "couplings dask diagnostics features kernels theory",
         "attention": "CoupledAttention attention_loss",
+        "diagnostics.auditing": "audit",
+        "diagnostics.comparing": "choose_graph coupling_study posterior_report",
         "features": "gram_loss",
-        "formats": "RoadNetwork read_roads write_mesh write_roads",
-        "geometry": "LaplaceOperator",
+        "fields": "LaplaceOperator RoadNetwork read_roads write_mesh write_roads",
+        "fields.regressor": "FieldGPRegressor next_sensors",
         "graphs": "Graph",
-        "inference.spectra.evidence": "evidence_loss",
-        "inference.spectra.posterior_kl": "posterior_kl_loss",
-        "models": (
-            "ExactGPRegressor ExactGraphGPRegressor FieldGPRegressor GPClassifier GPRegressor "
-            "GraphGPClassifier GraphGPRegressor LatticeGPRegressor "
-            "LocalGPRegressor SparseSpectrumGPRegressor TableEncoder audit choose_graph "
-            "coupling_study load_model next_sensors posterior_report save_model select"
-        ),
-        "page_rank": "pagerank",
+        "graphs.classifier": "GraphGPClassifier",
+        "graphs.page_rank": "pagerank",
+        "graphs.regressors": "ExactGraphGPRegressor GraphGPRegressor",
+        "model_files": "load_model save_model",
+        "core.posterior_kl": "posterior_kl_loss",
+        "tables.classifier": "GPClassifier",
+        "tables.coupling_search": "select",
+        "tables.estimator_base": "TableEncoder",
+        "tables.exact_regressor": "ExactGPRegressor",
+        "tables.lattice_regressor": "LatticeGPRegressor",
+        "tables.local_regressor": "LocalGPRegressor",
+        "tables.regressor": "GPRegressor",
+        "tables.sparse_spectrum": "SparseSpectrumGPRegressor",
+        "tables.spectrum_evidence": "evidence_loss",
         "time.estimator": "GraphTimeGPRegressor",
     })  # fmt: skip
 

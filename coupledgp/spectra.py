@@ -23,7 +23,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special
 
-from coupledgp.core.codec import stored_as
 from coupledgp.errors import InvalidInputError
 from coupledgp.expressions import (
     Evaluated,
@@ -32,6 +31,7 @@ from coupledgp.expressions import (
     group_sums,
     single_expected,
 )
+from coupledgp.ground.codec import stored_as
 from coupledgp.ground.validation import check_positive
 from coupledgp.linalg.distances import scaled_distances, weighted_powers
 from coupledgp.metrics import Metric

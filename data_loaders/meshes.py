@@ -1,4 +1,4 @@
-"""Triangle meshes: `load("torus")`, or the path of a file that `coupledgp.formats` reads.
+"""Triangle meshes: `load("torus")`, or the path of a file that `coupledgp.fields` reads.
 
 The papers' meshes are looked for by name in `<folder>/meshes`, where the folder is `data_dir` or
 else the one that the environment variable COUPLEDGP_DATA names, and then downloaded from trimesh's
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from coupledgp.datasets import SHAPES, shape
 from coupledgp.errors import InvalidInputError
-from coupledgp.formats.mesh_files import read_mesh
+from coupledgp.fields.mesh_files import read_mesh
 from coupledgp.graphs import Graph
 from coupledgp.ground.validation import unknown_choice
 from data_loaders.files import ENVIRONMENT_VARIABLE, data_folder, download

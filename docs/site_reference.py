@@ -15,7 +15,6 @@ FOLDER = Path(__file__).parent / "reference"
 # What each package is for, in the order of the reference.
 PACKAGES = {
     "coupledgp": "What most people import: `import coupledgp as cgp`",
-    "coupledgp.models": "Estimators, choices and model files",
     "coupledgp.diagnostics": "Reports, audits, scores and rivals",
     "coupledgp.diagnostics.pages": "Pictures of reports",
     "coupledgp.likelihoods": "Laws of observations given the function",
@@ -24,8 +23,7 @@ PACKAGES = {
     "coupledgp.features": "Samples turned into matrices",
     "coupledgp.theory": "Errors before a model is fitted",
     "coupledgp.graphs": "Graphs",
-    "coupledgp.geometry": "Surfaces, networks with lengths, and places on them",
-    "coupledgp.formats": "Files of meshes and roads",
+    "coupledgp.fields": "Surfaces, networks with lengths, places on them, and their files",
     "coupledgp.attention": "Attention in linear time",
     "coupledgp.dask": "Estimators on a cluster",
     "coupledgp.testing": "Contracts that test classes of your own",

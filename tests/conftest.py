@@ -27,8 +27,8 @@ from threadpoolctl import threadpool_limits
 
 from coupledgp.diagnostics.rivals import flexible
 from coupledgp.ground import compiled, threads
-from coupledgp.search.tables.local import Round
-from coupledgp.selection import expression_members
+from coupledgp.tables import expression_members
+from coupledgp.tables.local_search import Round
 from tests.stale_code import forget_stale_code
 
 sys.dont_write_bytecode = False  # as the variable would have it

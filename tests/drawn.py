@@ -16,7 +16,7 @@ import numpy as np
 import coupledgp as cgp
 from coupledgp.couplings import posterior_weights, solve_sigma
 from coupledgp.ground.parameters import folded
-from coupledgp.inference.neighbours.nearest import nearest, nearest_earlier
+from coupledgp.tables.nearest import nearest, nearest_earlier
 
 Arrays = dict[str, np.ndarray]
 SIDE = np.arange(8.0)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import safetensors.numpy
 
-from coupledgp.core import codec
+from coupledgp.ground import codec
 
 
 def opened(path: Path) -> tuple[Any, dict[str, np.ndarray]]:

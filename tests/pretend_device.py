@@ -18,7 +18,7 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_flatten, tree_map
 
-from coupledgp.inference.neighbours import conditionals
+from coupledgp.tables import conditionals
 
 DEVICE = torch.device("cuda", 7)  # no machine of ours has so many
 

@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import coupledgp
+from coupledgp.core.transforms import TARGET_TRANSFORMS
 from coupledgp.couplings.frequencies.registry import COUPLINGS, DIRECTIONS, NORMS
 from coupledgp.couplings.walkers.registry import LENGTH_LAWS, LENGTHS, STEPS
 from coupledgp.diagnostics.residuals.checks import CHECKS
 from coupledgp.diagnostics.scoring.score_table import SCORES
 from coupledgp.diagnostics.sections.section import SECTIONS
 from coupledgp.features.registry import FEATURE_MAPS
-from coupledgp.gp.transforms import TARGET_TRANSFORMS
-from coupledgp.kernels.graph.families import GRAPH_KERNELS
+from coupledgp.kernels.graph_families import GRAPH_KERNELS
 from coupledgp.kernels.rows import ROW_KERNELS
 from coupledgp.likelihoods.registry import LIKELIHOODS
 from coupledgp.registry import Registry

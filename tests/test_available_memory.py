@@ -56,11 +56,11 @@ def test_this_machine_has_some() -> None:
 @pytest.mark.parametrize(
     ("part", "call"),
     [
-        ("coupledgp.gp.weight_space.WeightSpaceGP.latent_law",
+        ("coupledgp.tables.weight_space.WeightSpaceGP.latent_law",
          lambda gp, X: gp.predict_quantiles(X)),
-        ("coupledgp.gp.weight_space.WeightSpaceGP.log_density",
+        ("coupledgp.tables.weight_space.WeightSpaceGP.log_density",
          lambda gp, X: gp.log_density(X, X[:, 0])),
-        ("coupledgp.gp.weight_space.WeightSpaceGP.prior",
+        ("coupledgp.tables.weight_space.WeightSpaceGP.prior",
          lambda gp, X: gp.prior_covariance(X)),
     ],
 )  # fmt: skip

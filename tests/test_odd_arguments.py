@@ -10,9 +10,8 @@ import torch
 
 import coupledgp as cgp
 from coupledgp.errors import DataNotFoundError, InvalidInputError
-from coupledgp.formats import read_roads
-from coupledgp.formats.mesh_files import read_mesh
-from coupledgp.geometry import LaplaceOperator
+from coupledgp.fields import LaplaceOperator, read_roads
+from coupledgp.fields.mesh_files import read_mesh
 from coupledgp.graphs import Graph
 from coupledgp.ground.visible import visible
 from coupledgp.spectra import parse_spectrum

@@ -12,11 +12,11 @@ from coupledgp.couplings import (
     SystematicSteps,
     available_walker_couplings,
 )
-from coupledgp.features.walks.compiled_steps import moves_of
-from coupledgp.features.walks.engine import walk_ends
-from coupledgp.features.walks.reference import plain_ends
 from coupledgp.graphs import Graph
-from coupledgp.page_rank import eigenmoves, exact_pagerank, pagerank, solve_pagerank_sigma
+from coupledgp.graphs.page_rank import eigenmoves, exact_pagerank, pagerank, solve_pagerank_sigma
+from coupledgp.graphs.walk_reference import plain_ends
+from coupledgp.graphs.walk_steps import moves_of
+from coupledgp.graphs.walks import walk_ends
 from tests.graph_cases import assert_mean_is, copies, karate, weighted_graph
 
 N_DRAWS = 400

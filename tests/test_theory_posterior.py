@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from coupledgp import theory
+from coupledgp.core.posterior_form import PosteriorForm
+from coupledgp.core.problem import Hyperparameters
 from coupledgp.couplings import parse_coupling
 from coupledgp.errors import InvalidInputError, PrecisionWarning
-from coupledgp.inference.evidence.problem import Hyperparameters
-from coupledgp.inference.spectra.posterior_form import PosteriorForm
 from coupledgp.spectra import parse_spectrum
 from coupledgp.theory import posterior
 

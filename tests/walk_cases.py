@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from coupledgp.features.walks.columns import merge_columns
-from coupledgp.features.walks.compiled_steps import Moves
-from coupledgp.features.walks.engine import Engine
-from coupledgp.features.walks.visits import Visits, form_of, starts
+from coupledgp.graphs.walk_columns import merge_columns
+from coupledgp.graphs.walk_steps import Moves
+from coupledgp.graphs.walk_visits import Visits, form_of, starts
+from coupledgp.graphs.walks import Engine
 from coupledgp.random import IntArray
 
 

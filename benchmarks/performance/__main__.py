@@ -38,11 +38,11 @@ import coupledgp as cgp
 from benchmarks.performance.graphs_by_size import by_gmrf, by_harmonic, case_of
 from benchmarks.performance.kin40k_against_gpytorch import make_peer
 from coupledgp.attention import CoupledAttention
+from coupledgp.core.search import TableObjective
+from coupledgp.core.starts import SearchSpace
+from coupledgp.core.weights_evidence import FeatureEvidence
+from coupledgp.core.weights_posterior import FeatureStream
 from coupledgp.features import FourierFeatures
-from coupledgp.inference.weights.evidence import FeatureEvidence
-from coupledgp.inference.weights.posterior import FeatureStream
-from coupledgp.search.search import TableObjective
-from coupledgp.search.starts import SearchSpace
 
 N_FEATURES, N_TEST, WIDTH, HEADS = 256, 2000, 64, 2
 Figures = dict[str, float]

@@ -18,7 +18,7 @@ from scipy.stats import poisson
 from sklearn.ensemble import HistGradientBoostingRegressor
 
 import coupledgp as cgp
-from coupledgp.selection import latent_kernels
+from coupledgp.tables import latent_kernels
 
 WAVES, LENGTHSCALE, NEW = 4000, 0.1, 5000
 

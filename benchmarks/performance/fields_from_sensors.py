@@ -29,7 +29,7 @@ from scipy.stats import norm
 
 import coupledgp as cgp
 from coupledgp.diagnostics.rivals.places import baseline_predictions
-from coupledgp.geometry.locations import location_rows
+from coupledgp.fields.locations import location_rows
 from data_loaders import meshes
 
 FIELDS = ("given", "position", "geodesic", "waves")

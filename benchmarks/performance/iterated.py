@@ -22,8 +22,8 @@ import numpy as np
 import torch
 
 import coupledgp as cgp
-from coupledgp.inference.dense.system import StationarySystem
-from coupledgp.inference.evidence.problem import Hyperparameters
+from coupledgp.core.dense_system import StationarySystem
+from coupledgp.core.problem import Hyperparameters
 from coupledgp.linalg.system import SystemOptions
 from coupledgp.spectra import parse_spectrum
 

@@ -21,8 +21,8 @@ import numpy as np
 import torch
 
 import coupledgp as cgp
-from coupledgp.inference.weights.evidence import FeatureEvidence
-from coupledgp.inference.weights.posterior import FeatureStream
+from coupledgp.core.weights_evidence import FeatureEvidence
+from coupledgp.core.weights_posterior import FeatureStream
 from data_loaders import uci
 
 N_TRAIN, N_FREQUENCIES = 36_000, 512
@@ -80,8 +80,8 @@ def make_ours(X: np.ndarray, y: np.ndarray, dtype: torch.dtype) -> Callable[[], 
 
     Eigendecomposition, profile over outputscale and noise, gradient in the lengthscales.
     """
-    from coupledgp.search.search import TableObjective
-    from coupledgp.search.starts import SearchSpace
+    from coupledgp.core.search import TableObjective
+    from coupledgp.core.starts import SearchSpace
 
     features = cgp.features.FourierFeatures(
         X.shape[1], N_FREQUENCIES, "orthogonal+pnc", generator=0, dtype=dtype

@@ -44,8 +44,8 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteK
 from threadpoolctl import threadpool_limits
 
 import coupledgp as cgp
-from coupledgp.inference.lattice.lattice import Lattice, PlaceBox
 from coupledgp.spectra import parse_spectrum
+from coupledgp.tables.lattice import Lattice, PlaceBox
 
 NOISE = 0.1
 # Rows that slow systems take.

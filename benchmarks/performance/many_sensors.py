@@ -25,19 +25,19 @@ import numpy as np
 import trimesh
 
 import coupledgp as cgp
+from coupledgp.core.process import Data
 from coupledgp.features import FourierFeatures
-from coupledgp.geometry.locations import location_positions, location_rows
-from coupledgp.gp.protocol import Data
-from coupledgp.inference.fields.covariance import FieldCovariance
-from coupledgp.inference.fields.precision import FieldPrecision, flat_variance
-from coupledgp.inference.fields.precision_evidence import (
+from coupledgp.fields.covariance import FieldCovariance
+from coupledgp.fields.locations import location_positions, location_rows
+from coupledgp.fields.precise_search import N_FREQUENCIES, fit_precise
+from coupledgp.fields.precision import FieldPrecision, flat_variance
+from coupledgp.fields.precision_evidence import (
     FieldPrecisionEvidence,
     FieldScales,
     PositionFeatures,
     evidence_at_ratios,
 )
 from coupledgp.kernels.fields import FieldKernel, PositionKernel, WhittleMatern
-from coupledgp.search.fields.precise import N_FREQUENCIES, fit_precise
 
 RANGE, RATIOS = 0.6, np.array([1e-3, 1e-2, 1e-1])
 

@@ -35,15 +35,15 @@ from scipy.spatial import cKDTree
 from scipy.special import expit
 
 import coupledgp as cgp
+from coupledgp.core.latent import LatentGP
+from coupledgp.core.process import Data
+from coupledgp.core.units import Units
 from coupledgp.diagnostics.likelihoods.class_laws import ClassLaws
 from coupledgp.errors import NumericalError
-from coupledgp.gp.latent import LatentGP
-from coupledgp.gp.protocol import Data
-from coupledgp.gp.units import Units
-from coupledgp.kernels.graph.families import GraphMaternKernel
+from coupledgp.kernels.graph_families import GraphMaternKernel
 from coupledgp.likelihoods import Bernoulli
 from coupledgp.likelihoods.counts import class_log_chances
-from coupledgp.selection.discrete_targets import left_out_power
+from coupledgp.tables.discrete_targets import left_out_power
 from data_loaders import meshes, traffic_series
 
 SMOOTH, RANGES, VARIANCES = (1.5, 2.5), (2.0, 4.0, 8.0, 16.0, 32.0), (1.0, 4.0, 16.0, 64.0)

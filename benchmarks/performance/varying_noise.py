@@ -30,9 +30,9 @@ from sklearn.datasets import load_diabetes
 from sklearn.ensemble import HistGradientBoostingRegressor
 
 import coupledgp as cgp
-from coupledgp.gp.left_out import LeftOut
-from coupledgp.gp.varying_noise import variance_columns
-from coupledgp.selection.noise_choice import LeftOutRows, fit_noise, pays, with_noise
+from coupledgp.core.left_out import LeftOut
+from coupledgp.core.varying_noise import variance_columns
+from coupledgp.tables.noise_choice import LeftOutRows, fit_noise, pays, with_noise
 from data_loaders import uci
 
 TABLES = (

@@ -21,9 +21,9 @@ from coupledgp.couplings import (
 )
 from coupledgp.couplings.walkers.lengths import SigmaLengths
 from coupledgp.features import WalkFeatures, plan_hops, sample_walks, walked_series
-from coupledgp.features.walks.hops import HopNodes
-from coupledgp.features.walks.lengths import n_terms_for
 from coupledgp.graphs import Graph
+from coupledgp.graphs.hops import HopNodes
+from coupledgp.graphs.walk_lengths import n_terms_for
 from coupledgp.kernels import GraphKernel, dense_spectrum
 from coupledgp.random import FloatArray
 

@@ -30,8 +30,8 @@ from study_options import Results, add_options, chosen, parse_options
 
 from coupledgp import pagerank
 from coupledgp.graphs import Graph
+from coupledgp.graphs.page_rank import exact_pagerank
 from coupledgp.ground.progress import reporter
-from coupledgp.page_rank import exact_pagerank
 from coupledgp.random import FloatArray
 from data_loaders import graphs
 

@@ -35,13 +35,13 @@ from study_options import Results, add_options, chosen, parse_options, read_tabl
 from uci_record import DATASETS, IMPLIED, PAPER, implied, write_record
 
 import coupledgp as cgp
+from coupledgp.core.column_moments import laplace_lengthscale
 from coupledgp.couplings import (
     Directions,
     DirectionsAndNorms,
     OrthogonalDirections,
     parse_coupling,
 )
-from coupledgp.gp.columns import laplace_lengthscale
 from data_loaders import uci
 
 

@@ -18,7 +18,7 @@ from uci_couplings import exact_gp
 from uci_record import DATASETS, PAPER, PAPER_LIST
 
 import coupledgp as cgp
-from coupledgp.gp.columns import laplace_lengthscale
+from coupledgp.core.column_moments import laplace_lengthscale
 from data_loaders import uci
 
 # Scaling of the columns by the training rows, and share of the rows that a test set takes at most.

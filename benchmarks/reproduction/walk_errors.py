@@ -34,7 +34,7 @@ from graph_common import (
 from study_options import Results, add_options, chosen, parse_options
 
 from coupledgp.couplings import WalkerCouplingLike, available_walker_couplings
-from coupledgp.features.walks.hops import HopNodes
+from coupledgp.graphs.hops import HopNodes
 from coupledgp.ground.progress import reporter
 from coupledgp.kernels import GraphKernel, HeatKernel, RegularizedLaplacianKernel
 from coupledgp.random import FloatArray

@@ -6,11 +6,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from coupledgp.attention.linear import attend
+from coupledgp.core.posterior_kl import check_frequencies
 from coupledgp.errors import InvalidInputError
 from coupledgp.features.hybrid.complex_exponential import exponents
 from coupledgp.ground.tensors import Tensor, torch
 from coupledgp.ground.validation import check_positive, wrong
-from coupledgp.inference.spectra.posterior_kl import check_frequencies
 
 
 class AttentionLoss:

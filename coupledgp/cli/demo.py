@@ -114,7 +114,7 @@ def field_report(folder: Path, seed: int) -> Any:
     """The report on a field from noisy sensors on the annulus; its table and mesh are written."""
     import trimesh
 
-    from coupledgp.models.field_estimator import refined_places
+    from coupledgp.fields.estimator import refined_places
 
     mesh = shape("annulus")
     places, _ = trimesh.sample.sample_surface(mesh, N_SENSORS, seed=seed)

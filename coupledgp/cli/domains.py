@@ -18,11 +18,11 @@ from coupledgp.cli.options import Text
 from coupledgp.cli.shared import about, notice, on_disk
 from coupledgp.datasets import SHAPES, shape
 from coupledgp.errors import InvalidInputError
-from coupledgp.formats import mesh_files
-from coupledgp.formats.projection import LONLAT
-from coupledgp.formats.projection import METRES as NOWHERE
-from coupledgp.formats.road_files import LINES, MARKUP, parse_markup, with_int_names
-from coupledgp.geometry.locations import Locations
+from coupledgp.fields import mesh_files
+from coupledgp.fields.locations import Locations
+from coupledgp.fields.projection import LONLAT
+from coupledgp.fields.projection import METRES as NOWHERE
+from coupledgp.fields.road_files import LINES, MARKUP, parse_markup, with_int_names
 from coupledgp.ground.validation import check_choice, wrong
 from coupledgp.random import IntArray
 
@@ -444,7 +444,7 @@ def _projected(path: Path, frame: pd.DataFrame, columns: list[str], domain: Doma
         on_roads = domain.roads.project(positions, LONLAT if degrees else None)
         exact = operator.at_edges(on_roads.edges, on_roads.offsets)
         found = Locations(exact.points, on_roads.distances)
-    from coupledgp.models.field_estimator import check_distances  # slow
+    from coupledgp.fields.estimator import check_distances  # slow
 
     check_distances(
         operator, found.distances, str(path), lambda k: f"data row {k + 1}",

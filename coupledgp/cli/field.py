@@ -21,11 +21,11 @@ from coupledgp.cli.options import OUTPUT, Text, opt
 from coupledgp.cli.tables import WRITTEN, is_text, numbers, read_table, value_column, write_table
 from coupledgp.datasets import SHAPES
 from coupledgp.errors import InvalidInputError
-from coupledgp.formats.meshes import WRITERS as MESHES
-from coupledgp.formats.road_output import DRIVERS as ROADS
-from coupledgp.formats.road_output import road_format
-from coupledgp.geometry import Locations
-from coupledgp.geometry.locations import location_positions
+from coupledgp.fields import Locations
+from coupledgp.fields.locations import location_positions
+from coupledgp.fields.mesh_output import WRITERS as MESHES
+from coupledgp.fields.road_output import DRIVERS as ROADS
+from coupledgp.fields.road_output import road_format
 
 OWN = ("operator", "graph", "kernel", "likelihood", "random_state", "progress", "missing")
 # Columns that name sensors.
@@ -219,7 +219,7 @@ class Request(SimpleNamespace):
 
     def write(self, model: Any, domain: Domain, at: str, path: Path) -> None:
         """Write the law at the places of the query, or at all of the domain."""
-        from coupledgp.models.field_estimator import refined_places, spread_out  # slow
+        from coupledgp.fields.estimator import refined_places, spread_out  # slow
 
         if self.query is not None:
             frame = read_table(self.query)

@@ -15,9 +15,9 @@ from coupledgp.cli import options as o
 from coupledgp.cli import shared as s
 from coupledgp.cli.options import MODEL, OUTPUT, File, Text, Texts, opt
 from coupledgp.cli.tables import check_columns, dates, is_text, numbers, read_table, texts
-from coupledgp.columns.arrow import BOOLEAN, CATEGORY, DATE, NUMBER
 from coupledgp.errors import InvalidInputError
 from coupledgp.ground.validation import wrong
+from coupledgp.tables.arrow import BOOLEAN, CATEGORY, DATE, NUMBER
 
 HELD_OUT = 0.2
 MODELS = "auto, exact, additive, trees, local, hybrid, features, lattice, or sparse-spectrum"

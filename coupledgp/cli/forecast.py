@@ -20,7 +20,7 @@ from coupledgp.cli.predict import load
 from coupledgp.cli.series import NETCDF, ZARR, Reading, read_series
 from coupledgp.datasets import SHAPES
 from coupledgp.errors import InvalidInputError
-from coupledgp.formats.road_files import LINES
+from coupledgp.fields.road_files import LINES
 from coupledgp.ground.extras import library
 from coupledgp.ground.validation import wrong
 from coupledgp.time.panel import Panel, as_panel

@@ -16,12 +16,12 @@ from coupledgp.cli import shared as s
 from coupledgp.cli import tables as t
 from coupledgp.cli.fit import PAGE
 from coupledgp.cli.options import MODEL, OUTPUT, Text, opt
-from coupledgp.columns.globe import narrower
+from coupledgp.core.transformed import has_normal_noise
 from coupledgp.errors import InvalidInputError
-from coupledgp.gp.transformed import has_normal_noise
 from coupledgp.ground.extras import library
 from coupledgp.ground.progress import duration
 from coupledgp.ground.validation import wrong
+from coupledgp.tables.globe import narrower
 
 # Places of a grid along each column, and most of a whole grid.
 N_PLACES, MOST_PLACES = 100, 50_000_000

@@ -15,9 +15,9 @@ from coupledgp.cli.domains import Domain, Source, read_places
 from coupledgp.cli.fit import read_inputs, typed
 from coupledgp.cli.options import OUTPUT, Text, opt
 from coupledgp.cli.tables import PARQUET, WRITTEN, check_columns, numbers, read_table, write_table
-from coupledgp.columns.codes import CategoryCode
 from coupledgp.errors import InvalidInputError
 from coupledgp.random import FloatArray
+from coupledgp.tables.codes import CategoryCode
 
 
 def predict(

@@ -32,8 +32,8 @@ from typing import ClassVar, NamedTuple, Self, TypeAlias
 import numpy as np
 from scipy.linalg import lapack, solve_triangular
 
+from coupledgp.core.problem import Box, RowWeights, VectorObjective
 from coupledgp.errors import InvalidInputError, NumericalError
-from coupledgp.inference.evidence.problem import Box, RowWeights, VectorObjective
 from coupledgp.likelihoods.base import Likelihood
 from coupledgp.linalg.matrices import cholesky, cholesky_solve
 from coupledgp.random import FloatArray

@@ -20,15 +20,15 @@ from typing import Any
 
 import numpy as np
 
-from coupledgp.batches.passes import Pass, in_tree
+from coupledgp.core.passes import Pass, in_tree
+from coupledgp.core.process import Batch, Data
+from coupledgp.core.statistics import DataStatistics, Moments
+from coupledgp.core.weights_posterior import FeatureStream
 from coupledgp.errors import CoupledGPError, InvalidInputError
-from coupledgp.gp.protocol import Batch, Data
 from coupledgp.ground.extras import library
 from coupledgp.ground.tensors import Tensor, TensorHolder, torch
 from coupledgp.ground.validation import wrong
-from coupledgp.inference.lattice.sums import LatticeSums
-from coupledgp.inference.weights.posterior import FeatureStream
-from coupledgp.inference.weights.statistics import DataStatistics, Moments
+from coupledgp.tables.lattice_sums import LatticeSums
 
 SIZED = (
     Batch, Data, DataStatistics, FeatureStream, LatticeSums, Moments, Pass,

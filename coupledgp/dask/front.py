@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from coupledgp.core.estimator import ProcessRegressor
 from coupledgp.dask.cluster import Cluster
 from coupledgp.dask.passes import (
     DaskPasses,
@@ -25,12 +26,11 @@ from coupledgp.ground.devices import CPU, parse_device
 from coupledgp.ground.memory import named_exhaustion
 from coupledgp.ground.progress import reporter
 from coupledgp.ground.validation import wrong
-from coupledgp.models.batch_passes import FitInBatches
-from coupledgp.models.estimator import ProcessRegressor
-from coupledgp.models.lattice import LatticeGPRegressor
-from coupledgp.models.sparse_spectrum import SparseSpectrumGPRegressor
-from coupledgp.models.table_estimator import TableEstimator
 from coupledgp.random import FloatArray
+from coupledgp.tables.batch_passes import FitInBatches
+from coupledgp.tables.estimator_base import TableEstimator
+from coupledgp.tables.lattice_regressor import LatticeGPRegressor
+from coupledgp.tables.sparse_spectrum import SparseSpectrumGPRegressor
 
 
 def predict_partitions(model: ProcessRegressor, X: Any, return_std: bool, latent: bool) -> Any:

@@ -10,19 +10,18 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.base import clone
 
-from coupledgp.batches import TableBatch
-from coupledgp.batches.passes import Pass, named_part, of_part
+from coupledgp.core.passes import Pass, TableBatch, named_part, of_part
+from coupledgp.core.process import Data
+from coupledgp.core.statistics import DataStatistics
+from coupledgp.core.units import Units
+from coupledgp.core.weights_posterior import FeatureStream
 from coupledgp.dask.cluster import Cluster, run
 from coupledgp.errors import InvalidInputError
-from coupledgp.gp.protocol import Data
-from coupledgp.gp.units import Units
 from coupledgp.ground.progress import tell
 from coupledgp.ground.validation import wrong
-from coupledgp.inference.weights.posterior import FeatureStream
-from coupledgp.inference.weights.statistics import DataStatistics
-from coupledgp.models.batch_passes import ColumnsPass, RowsPass, SummarisedPasses
-from coupledgp.models.table_parts import Reading, TablePart
 from coupledgp.random import IntArray
+from coupledgp.tables.batch_passes import ColumnsPass, RowsPass, SummarisedPasses
+from coupledgp.tables.parts import Reading, TablePart
 
 # A worker that holds more than so many times its share of the partitions gives some of them up.
 MOST_SHARES = 1.5

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from coupledgp.core.latent import LatentGP
+from coupledgp.core.process import Data
 from coupledgp.diagnostics.audit_figures import ALONE, FOLDS
 from coupledgp.diagnostics.foreign.table import (
     ForeignFunctions,
@@ -29,14 +31,12 @@ from coupledgp.diagnostics.probes import StochasticOptions
 from coupledgp.diagnostics.scoring.overlap import counted
 from coupledgp.diagnostics.scoring.subject import some_rows
 from coupledgp.errors import CoupledGPError, InvalidInputError, NumericalError
-from coupledgp.gp.exact import ExactGP
-from coupledgp.gp.latent import LatentGP
-from coupledgp.gp.protocol import Data
-from coupledgp.gp.tables import RowDigests
 from coupledgp.ground.progress import reporter, tell
 from coupledgp.ground.validation import wrong
 from coupledgp.likelihoods.counts import Bernoulli
 from coupledgp.random import IntArray
+from coupledgp.tables.exact_process import ExactGP
+from coupledgp.tables.standardized import RowDigests
 
 NO_FUNCTION = (
     "The model states chances alone: nothing is known of a function or of how errors of neighbours "

@@ -11,6 +11,8 @@ import numpy as np
 from scipy.spatial import cKDTree
 from scipy.special import ndtri, psi
 
+from coupledgp.core.column_moments import column_spread
+from coupledgp.core.dense_evidence import in_lengthscales
 from coupledgp.diagnostics.compare import ReferenceLaw
 from coupledgp.diagnostics.foreign.kernel import StatedKernel
 from coupledgp.diagnostics.foreign.law import ForeignLaw
@@ -48,11 +50,9 @@ from coupledgp.diagnostics.verdicts.neighbour_residuals import (
     residual_correlation_of,
 )
 from coupledgp.errors import NumericalError
-from coupledgp.gp.columns import column_spread
-from coupledgp.gp.exact import StationaryPrior
 from coupledgp.ground.progress import tell
-from coupledgp.inference.dense.evidence import in_lengthscales
 from coupledgp.random import FloatArray
+from coupledgp.tables.exact_process import StationaryPrior
 
 # Parts of the test rows whose baselines are fitted to the other parts, without training rows.
 FOLDS = 10

@@ -33,11 +33,11 @@ from coupledgp.diagnostics.sections.posterior import PosteriorReport
 from coupledgp.diagnostics.sections.section import ReportTable, Section, register_section
 from coupledgp.diagnostics.verdicts.result import ComparisonResult
 from coupledgp.errors import InvalidInputError
-from coupledgp.gp.tables import RowDigests
 from coupledgp.ground.progress import reporter
 from coupledgp.ground.validation import check_choice, check_positive
 from coupledgp.random import IntArray
 from coupledgp.spectra import Spectrum
+from coupledgp.tables.standardized import RowDigests
 
 
 def stated(report: ComparisonResult) -> Section | None:

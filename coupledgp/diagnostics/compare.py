@@ -9,6 +9,7 @@ from typing import Any
 
 from numpy.typing import ArrayLike, NDArray
 
+from coupledgp.core.process import GaussianProcess
 from coupledgp.diagnostics.joint import compare_jointly
 from coupledgp.diagnostics.likelihoods.reporting import is_observed, likelihood_report, sites_of
 from coupledgp.diagnostics.limits import DENSE_ROWS
@@ -37,7 +38,6 @@ from coupledgp.diagnostics.verdicts.evidence import Evidence
 from coupledgp.diagnostics.verdicts.gathering import gathered, with_cost
 from coupledgp.diagnostics.verdicts.result import judged
 from coupledgp.errors import InvalidInputError
-from coupledgp.gp.protocol import GaussianProcess
 from coupledgp.ground.memory import check_memory
 from coupledgp.ground.progress import reporter, tell
 from coupledgp.ground.validation import check_choice

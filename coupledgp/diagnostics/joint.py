@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg import solve_triangular
 
+from coupledgp.core.process import GaussianProcess
 from coupledgp.diagnostics.probes import (
     ProbeEstimate,
     RelativeCovariance,
@@ -41,7 +42,6 @@ from coupledgp.diagnostics.scoring.score_table import PREFIXES, OwnLaws, paired_
 from coupledgp.diagnostics.scoring.subject import Subject
 from coupledgp.diagnostics.sections.posterior import PosteriorReport
 from coupledgp.diagnostics.verdicts.gathering import gathered, with_cost
-from coupledgp.gp.protocol import GaussianProcess
 from coupledgp.ground.memory import check_memory
 from coupledgp.linalg.system import LinearSystem, predictive_law
 from coupledgp.random import FloatArray

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from coupledgp.columns.codes import CYCLES, CategoryCode, ColumnCode, DateCode, PlaceCode
+from coupledgp.core.process import GaussianProcess
 from coupledgp.diagnostics.plotted import Plotted
-from coupledgp.features.sklearn import Columns
-from coupledgp.gp.protocol import GaussianProcess
 from coupledgp.random import FloatArray
+from coupledgp.tables.codes import CYCLES, CategoryCode, ColumnCode, DateCode, PlaceCode
+from coupledgp.tables.samplers import Columns
 
 if TYPE_CHECKING:
     from coupledgp.diagnostics.pages.picture import Picture

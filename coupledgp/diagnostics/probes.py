@@ -20,10 +20,10 @@ from typing import NamedTuple
 import numpy as np
 from scipy.linalg import solve_triangular
 
+from coupledgp.core.process import Points, Problem
 from coupledgp.diagnostics.scoring.laws import Law, in_units, law_of
 from coupledgp.diagnostics.scoring.subject import Subject
 from coupledgp.errors import InvalidInputError, NumericalError
-from coupledgp.gp.protocol import Points, Problem
 from coupledgp.ground.progress import tell
 from coupledgp.ground.validation import check_choice, check_positive, check_positive_int
 from coupledgp.linalg.lanczos import Lanczos, gauss, widened_error, with_node

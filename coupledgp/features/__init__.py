@@ -18,16 +18,6 @@ from coupledgp.features.learned_copula import learn_copula as learn_copula
 from coupledgp.features.registry import available_features as available_features
 from coupledgp.features.registry import parse_features as parse_features
 from coupledgp.features.registry import register_features as register_features
-from coupledgp.features.sklearn import FourierSampler as FourierSampler
-from coupledgp.features.sklearn import LaplaceSampler as LaplaceSampler
-from coupledgp.features.walks.hops import HopPlan as HopPlan
-from coupledgp.features.walks.hops import plan_hops as plan_hops
-from coupledgp.features.walks.hops import walked_series as walked_series
-from coupledgp.features.walks.operator import WalkFeatures as WalkFeatures
-from coupledgp.features.walks.sample import Truncation as Truncation
-from coupledgp.features.walks.sample import Walks as Walks
-from coupledgp.features.walks.sample import sample_walk_features as sample_walk_features
-from coupledgp.features.walks.sample import sample_walks as sample_walks
 from coupledgp.ground.extras import attach
 
 if TYPE_CHECKING:
@@ -47,8 +37,22 @@ if TYPE_CHECKING:
         GaussianMixtureHybridFeatures as GaussianMixtureHybridFeatures,
     )
     from coupledgp.features.hybrid.hybrid import HybridFeatures as HybridFeatures
+    from coupledgp.graphs.hops import HopPlan as HopPlan
+    from coupledgp.graphs.hops import plan_hops as plan_hops
+    from coupledgp.graphs.hops import walked_series as walked_series
+    from coupledgp.graphs.walk_operator import WalkFeatures as WalkFeatures
+    from coupledgp.graphs.walk_sample import Truncation as Truncation
+    from coupledgp.graphs.walk_sample import Walks as Walks
+    from coupledgp.graphs.walk_sample import sample_walk_features as sample_walk_features
+    from coupledgp.graphs.walk_sample import sample_walks as sample_walks
+    from coupledgp.tables.samplers import FourierSampler as FourierSampler
+    from coupledgp.tables.samplers import LaplaceSampler as LaplaceSampler
 else:
     _, __getattr__, __dir__ = attach(__name__, {
+        "coupledgp.graphs.hops": "HopPlan plan_hops walked_series",
+        "coupledgp.graphs.walk_operator": "WalkFeatures",
+        "coupledgp.graphs.walk_sample": "Truncation Walks sample_walk_features sample_walks",
+        "coupledgp.tables.samplers": "FourierSampler LaplaceSampler",
         "hybrid.base": "SoftmaxFeatures",
         "hybrid.clustered": "ClusteredHybridFeatures",
         "hybrid.coefficients": "AngularCoefficient Coefficient GaussianCoefficient",

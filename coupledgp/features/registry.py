@@ -12,7 +12,6 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
-from coupledgp.core.codec import named, stored, stored_as
 from coupledgp.couplings import CouplingLike, DirectionsAndNorms, FrequencyCoupling
 from coupledgp.couplings.frequencies.hadamard import (
     FastDirections,
@@ -29,6 +28,7 @@ from coupledgp.errors import InvalidInputError, ModelFileError
 from coupledgp.features.base import FeatureMap
 from coupledgp.features.fourier import FourierFeatures
 from coupledgp.features.laplace import ImportanceLaplaceFeatures, LaplaceFeatures
+from coupledgp.ground.codec import named, stored, stored_as
 from coupledgp.ground.tensors import Tensor, is_module, torch
 from coupledgp.random import FloatArray, Seed, as_rng
 from coupledgp.registry import Registry

@@ -11,7 +11,6 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from scipy.sparse import csgraph
 
-from coupledgp.core.codec import check_range, check_shapes, stored
 from coupledgp.errors import InvalidInputError
 from coupledgp.graphs import readers
 from coupledgp.graphs.assembly import (
@@ -29,6 +28,7 @@ from coupledgp.graphs.assembly import (
     lengths_to_weights,
     plain_label,
 )
+from coupledgp.ground.codec import check_range, check_shapes, stored
 from coupledgp.ground.validation import (
     check_positive,
     check_positive_int,

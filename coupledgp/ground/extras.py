@@ -79,8 +79,8 @@ def attach(package: str, homes: Mapping[str, str]) -> Attached:
     package
         The package's full name.
     homes
-        The names that each module of the package defines, with blanks between them; those of `""`
-        are modules themselves.
+        The names that each module defines, with blanks between them; those of `""` are modules
+        themselves. Modules of other packages are named from the top.
     """
     home_of = {name: module for module, names in homes.items() for name in names.split()}
     public = sorted(home_of)
@@ -90,7 +90,8 @@ def attach(package: str, homes: Mapping[str, str]) -> Attached:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         module = home_of[name]
         with named_extras():
-            found = import_module(f"{package}.{module or name}")
+            path = module if module.startswith("coupledgp.") else f"{package}.{module or name}"
+            found = import_module(path)
         value = getattr(found, name) if module else found
         setattr(sys.modules[package], name, value)
         return value

@@ -19,7 +19,6 @@ import re
 from dataclasses import fields, is_dataclass
 from typing import Any
 
-from coupledgp.core.codec import stored_as
 from coupledgp.errors import InvalidInputError
 from coupledgp.expressions import (
     Domain,
@@ -29,9 +28,10 @@ from coupledgp.expressions import (
     RowKernel,
     Sum,
 )
+from coupledgp.ground.codec import stored_as
 from coupledgp.ground.validation import unknown_choice, wrong
-from coupledgp.kernels.graph.base import GraphKernel
-from coupledgp.kernels.graph.families import (
+from coupledgp.kernels.graph import GraphKernel
+from coupledgp.kernels.graph_families import (
     graph_kernel_from,
     graph_kernel_state,
     parse_graph_kernel,

@@ -7,8 +7,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from coupledgp.core.codec import stored
 from coupledgp.errors import InvalidInputError
+from coupledgp.ground.codec import stored
 from coupledgp.ground.validation import check_choice, check_positive, wrong
 from coupledgp.metrics import Metric
 from coupledgp.spectra import Spectrum, parse_spectrum

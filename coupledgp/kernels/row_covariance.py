@@ -8,7 +8,6 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from coupledgp.core.codec import stored
 from coupledgp.errors import InvalidInputError
 from coupledgp.expressions import (
     AxisTerm,
@@ -21,6 +20,7 @@ from coupledgp.expressions import (
     RowKernel,
     Sum,
 )
+from coupledgp.ground.codec import stored
 from coupledgp.kernels.additive import axis_terms, multiplied
 from coupledgp.kernels.expressions import parse_kernel
 from coupledgp.random import FloatArray, IntArray

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from coupledgp.core.codec import stored_as
 from coupledgp.errors import InvalidInputError
+from coupledgp.ground.codec import stored_as
 from coupledgp.ground.validation import check_positive
 from coupledgp.likelihoods.base import Likelihood
 from coupledgp.likelihoods.counts import Bernoulli, NegativeBinomial, Poisson, Probit

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from coupledgp.core.codec import check_range, stored
+from coupledgp.ground.codec import check_range, stored
 from coupledgp.ground.memory import check_memory
 from coupledgp.ground.validation import SMALLEST, check_choice
 from coupledgp.random import FloatArray

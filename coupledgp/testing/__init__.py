@@ -9,7 +9,7 @@ be tested, and its tests run with your own:
 Statistical tests hold for any `seed`: a correct law fails in less than one of a million runs.
 """
 
-from coupledgp.gp.protocol import Data as Data
+from coupledgp.core.process import Data as Data
 from coupledgp.testing.couplings import CouplingContract as CouplingContract
 from coupledgp.testing.couplings import DirectionsContract as DirectionsContract
 from coupledgp.testing.couplings import LengthsContract as LengthsContract

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import integrate, stats
 
-from coupledgp.core.codec import decoded, encoded
+from coupledgp.core.process import Data, GaussianProcess, Points
 from coupledgp.errors import InvalidInputError
-from coupledgp.gp.protocol import Data, GaussianProcess, Points
+from coupledgp.ground.codec import decoded, encoded
 from coupledgp.linalg.system import SystemOptions, predictive_law
 from coupledgp.random import FloatArray, IntArray
 from coupledgp.testing.checks import require, require_close, require_mean

@@ -25,6 +25,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
+from coupledgp.core.posterior_draw import MOST_KL, POOL
+from coupledgp.core.posterior_form import FACTORS, Atoms, PosteriorForm
+from coupledgp.core.posterior_kl import check_hyperparameters, check_matrix
 from coupledgp.couplings import (
     CouplingLike,
     DirectionsAndNorms,
@@ -37,9 +40,6 @@ from coupledgp.errors import PrecisionWarning
 from coupledgp.features.registry import FeaturesLike, features_class
 from coupledgp.ground.validation import check_positive, check_positive_int, wrong
 from coupledgp.ground.visible import warn
-from coupledgp.inference.spectra.posterior_draw import MOST_KL, POOL
-from coupledgp.inference.spectra.posterior_form import FACTORS, Atoms, PosteriorForm
-from coupledgp.inference.spectra.posterior_kl import check_hyperparameters, check_matrix
 from coupledgp.random import FloatArray, Seed, as_rng
 from coupledgp.spectra import SpectrumLike, parse_spectrum
 
@@ -285,8 +285,8 @@ def expected_changes(
     --------
     >>> import numpy as np
     >>> from coupledgp.couplings import parse_coupling
-    >>> from coupledgp.inference.evidence.problem import Hyperparameters
-    >>> from coupledgp.inference.spectra.posterior_form import PosteriorForm
+    >>> from coupledgp.core.problem import Hyperparameters
+    >>> from coupledgp.core.posterior_form import PosteriorForm
     >>> from coupledgp.spectra import parse_spectrum
     >>> from coupledgp.theory import expected_changes
     >>> X, queries = np.linspace(0, 3, 6)[:, None], np.linspace(0, 3, 3)[:, None]

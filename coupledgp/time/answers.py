@@ -8,13 +8,16 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
+from coupledgp.core.estimator import ProcessRegressor, check_probabilities, interval_ends
+from coupledgp.core.frames import law_frame
+from coupledgp.core.options import estimator
+from coupledgp.core.process import Data, Points
+from coupledgp.core.target_maps import mapped_back
+from coupledgp.core.transformed import TransformedGP, untransformed
+from coupledgp.core.transforms import TargetTransform
 from coupledgp.diagnostics.space_time.map_readings import sensor_series
 from coupledgp.diagnostics.space_time.sensor_table import SensorTable, moments_back
 from coupledgp.errors import InvalidInputError
-from coupledgp.gp.protocol import Data, Points
-from coupledgp.gp.target_maps import mapped_back
-from coupledgp.gp.transformed import TransformedGP, untransformed
-from coupledgp.gp.transforms import TargetTransform
 from coupledgp.ground.memory import check_memory, named_exhaustion
 from coupledgp.ground.validation import (
     check_choice,
@@ -22,9 +25,6 @@ from coupledgp.ground.validation import (
     check_positive_int,
     check_vector,
 )
-from coupledgp.models.estimator import ProcessRegressor, check_probabilities, interval_ends
-from coupledgp.models.frames import law_frame
-from coupledgp.models.options import estimator
 from coupledgp.random import FloatArray, IntArray, draw_seed
 from coupledgp.time.axis import TimeAxis
 from coupledgp.time.panel import Panel

@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from coupledgp.core.codec import stored, stored_as
 from coupledgp.errors import InvalidInputError, ModelFileError
+from coupledgp.ground.codec import stored, stored_as
 from coupledgp.ground.validation import check_positive
 from coupledgp.ground.visible import warn
 from coupledgp.random import FloatArray, IntArray

@@ -11,21 +11,21 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
+from coupledgp.core.options import estimator
+from coupledgp.core.process import Data, GaussianProcess
+from coupledgp.core.stored import MODEL_CLASSES, FittedModel
+from coupledgp.core.transformed import TransformedGP
+from coupledgp.core.transforms import Counts, TargetTransform
+from coupledgp.core.wrapped import innermost
 from coupledgp.errors import InvalidInputError, ModelFileError
-from coupledgp.gp.protocol import Data, GaussianProcess
-from coupledgp.gp.transformed import TransformedGP
-from coupledgp.gp.transforms import Counts, TargetTransform
-from coupledgp.gp.wrapped import innermost
+from coupledgp.graphs.groups import informative_rows, warn_of_small
 from coupledgp.ground.memory import named_exhaustion
 from coupledgp.ground.progress import reporter, tell
 from coupledgp.ground.threads import suited_threads
 from coupledgp.ground.validation import check_choice, check_positive_int, check_sizes
 from coupledgp.ground.visible import warn
-from coupledgp.inference.nodes.groups import informative_rows, warn_of_small
-from coupledgp.models.options import estimator
-from coupledgp.models.stored import MODEL_CLASSES, FittedModel
 from coupledgp.random import FloatArray, IntArray
-from coupledgp.selection.members import is_auto
+from coupledgp.tables.members import is_auto
 from coupledgp.time.answers import SpaceTimeAnswers
 from coupledgp.time.axis import TimeAxis
 from coupledgp.time.law import Posterior, fitted_law, started, units_of

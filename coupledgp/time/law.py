@@ -25,8 +25,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from coupledgp.core.codec import check_range, check_shapes, stored
 from coupledgp.errors import ModelFileError
+from coupledgp.ground.codec import check_range, check_shapes, stored
 from coupledgp.ground.progress import tell
 from coupledgp.ground.validation import LARGEST_PRODUCT, SMALLEST_PRODUCT
 from coupledgp.random import FloatArray, IntArray

@@ -17,8 +17,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy.optimize import minimize
 
-from coupledgp.core.codec import stored
-from coupledgp.inference.nodes.groups import informative_rows
+from coupledgp.graphs.groups import informative_rows
+from coupledgp.ground.codec import stored
 from coupledgp.random import FloatArray, IntArray
 from coupledgp.time.recursion import neighbour_means
 from coupledgp.time.sites import GraphSites, Sites

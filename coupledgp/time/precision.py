@@ -23,8 +23,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.linalg import blas, lapack, solve_triangular
 
-from coupledgp.core.codec import stored
 from coupledgp.errors import NumericalError
+from coupledgp.ground.codec import stored
 from coupledgp.ground.memory import check_memory
 from coupledgp.random import FloatArray, IntArray
 from coupledgp.time.recursion import (

@@ -10,10 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr
 
-from coupledgp.core.codec import check_range, check_shapes, stored
-from coupledgp.errors import InvalidInputError, ModelFileError
-from coupledgp.gp.left_out import Groups, LeftOut
-from coupledgp.gp.protocol import (
+from coupledgp.core.left_out import Groups, LeftOut
+from coupledgp.core.process import (
     Data,
     GaussianProcess,
     Points,
@@ -22,7 +20,9 @@ from coupledgp.gp.protocol import (
     Want,
     finite_answer,
 )
-from coupledgp.gp.units import Units
+from coupledgp.core.units import Units
+from coupledgp.errors import InvalidInputError, ModelFileError
+from coupledgp.ground.codec import check_range, check_shapes, stored
 from coupledgp.ground.memory import check_memory
 from coupledgp.ground.validation import LARGEST_PRODUCT, SMALLEST_PRODUCT
 from coupledgp.likelihoods.gaussian import Gaussian

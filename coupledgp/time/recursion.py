@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg, sparse
 
-from coupledgp.core.codec import stored
+from coupledgp.ground.codec import stored
 from coupledgp.ground.progress import tell
 from coupledgp.random import FloatArray, IntArray
 

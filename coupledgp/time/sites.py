@@ -13,21 +13,22 @@ from typing import Any
 import numpy as np
 from scipy.special import expit, logit
 
-from coupledgp.core.codec import stored
 from coupledgp.errors import InvalidInputError, ModelFileError, NumericalError
-from coupledgp.geometry import LaplaceOperator
-from coupledgp.geometry.locations import at_corners
+from coupledgp.fields import LaplaceOperator
+from coupledgp.fields.covariance import FieldCovariance, check_kernel
+from coupledgp.fields.locations import at_corners
 from coupledgp.graphs import Graph
+from coupledgp.graphs.cholesky_prior import SolvePrior, choose_solve
+from coupledgp.graphs.exact_evidence import SPECTRAL_LIMIT
 from coupledgp.graphs.forms import MESHES, is_mesh
 from coupledgp.graphs.graph import check_nodes
+from coupledgp.graphs.kernel_exact import DEGREE_LIMIT
+from coupledgp.graphs.moments import ChebyshevColumns, expanded
+from coupledgp.graphs.priors import GraphPrior, SeriesPrior, SpectralPrior
 from coupledgp.graphs.products import column_blocks
+from coupledgp.graphs.scaled_prior import scaled
+from coupledgp.ground.codec import stored
 from coupledgp.ground.memory import available_bytes, check_memory
-from coupledgp.inference.fields.covariance import FieldCovariance, check_kernel
-from coupledgp.inference.nodes.cholesky_prior import SolvePrior, choose_solve
-from coupledgp.inference.nodes.exact_evidence import SPECTRAL_LIMIT
-from coupledgp.inference.nodes.moments import ChebyshevColumns, expanded
-from coupledgp.inference.nodes.priors import GraphPrior, SeriesPrior, SpectralPrior
-from coupledgp.inference.nodes.scaled_prior import scaled
 from coupledgp.kernels import GraphKernel
 from coupledgp.kernels.fields import (
     ALPHAS,
@@ -40,8 +41,7 @@ from coupledgp.kernels.fields import (
     WhittleMatern,
     parse_field_kernels,
 )
-from coupledgp.kernels.graph.exact import DEGREE_LIMIT
-from coupledgp.kernels.graph.families import GraphKernelLike, parse_graph_kernel
+from coupledgp.kernels.graph_families import GraphKernelLike, parse_graph_kernel
 from coupledgp.random import FloatArray, IntArray
 
 # Error of covariances on large graphs, of the kernel's maximum.

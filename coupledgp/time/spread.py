@@ -35,7 +35,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import minimize, minimize_scalar
 from scipy.special import gammaln, ndtr, ndtri, stdtr, stdtrit
 
-from coupledgp.core.codec import stored
+from coupledgp.ground.codec import stored
 from coupledgp.random import FloatArray
 from coupledgp.time.recursion import FAR, HORIZONS, AheadErrors, Block
 

@@ -23,8 +23,8 @@ from numpy.typing import NDArray
 from scipy.fft import irfft, rfft
 from scipy.optimize import minimize
 
-from coupledgp.core.codec import check_range, check_shapes, stored
 from coupledgp.errors import InvalidInputError, ModelFileError
+from coupledgp.ground.codec import check_range, check_shapes, stored
 from coupledgp.linalg.matrices import positive_inverse
 from coupledgp.random import FloatArray, IntArray
 from coupledgp.time.axis import TimeAxis

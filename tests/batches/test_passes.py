@@ -5,9 +5,9 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from coupledgp.batches.passes import BRANCHES, PartwisePass, in_tree, of_part
-from coupledgp.gp.protocol import Data
-from coupledgp.models.batch_passes import RowsPass, Taken
+from coupledgp.core.passes import BRANCHES, PartwisePass, in_tree, of_part
+from coupledgp.core.process import Data
+from coupledgp.tables.batch_passes import RowsPass, Taken
 
 
 class Text(str):

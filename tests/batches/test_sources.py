@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from coupledgp.batches import BatchSource
-from coupledgp.batches.sources import rows_of_batch
+from coupledgp.core.passes import BatchSource, rows_of_batch
 from coupledgp.errors import InvalidInputError
 
 

@@ -5,7 +5,7 @@ import pytest
 import trimesh
 
 import coupledgp as cgp
-from coupledgp.columns.summaries import KnownNumbers, NumberSummary
+from coupledgp.tables.summaries import KnownNumbers, NumberSummary
 
 
 def test_a_spread_of_rounding_is_one():

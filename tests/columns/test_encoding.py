@@ -9,12 +9,12 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from coupledgp.columns import TableEncoding
-from coupledgp.columns.arrow import arrow_columns, special_columns
-from coupledgp.columns.codes import CYCLES, CategoryCode, cycles_of
-from coupledgp.core.codec import decoded
-from coupledgp.core.codec import encoded as file_of
 from coupledgp.errors import InvalidInputError, ModelFileError
+from coupledgp.ground.codec import decoded
+from coupledgp.ground.codec import encoded as file_of
+from coupledgp.tables.encoding import TableEncoding
+from coupledgp.tables.arrow import arrow_columns, special_columns
+from coupledgp.tables.codes import CYCLES, CategoryCode, cycles_of
 from tests.model_files import changed
 
 N = 40

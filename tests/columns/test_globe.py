@@ -7,9 +7,12 @@ import pandas as pd
 import pytest
 
 import coupledgp as cgp
-from coupledgp.columns import TableEncoding
-from coupledgp.columns.codes import NumberCode
-from coupledgp.columns.globe import (
+from coupledgp.diagnostics.moves import dependences
+from coupledgp.errors import InvalidInputError
+from coupledgp.ground.codec import decoded, encoded
+from coupledgp.tables.encoding import TableEncoding
+from coupledgp.tables.codes import NumberCode
+from coupledgp.tables.globe import (
     EARTH_KM,
     Globe,
     geographic_columns,
@@ -17,10 +20,7 @@ from coupledgp.columns.globe import (
     turned,
     turned_ends,
 )
-from coupledgp.columns.summaries import KnownNumbers
-from coupledgp.core.codec import decoded, encoded
-from coupledgp.diagnostics.moves import dependences
-from coupledgp.errors import InvalidInputError
+from coupledgp.tables.summaries import KnownNumbers
 
 rng = np.random.default_rng(0)
 N = 300

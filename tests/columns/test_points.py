@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from coupledgp.columns.codes import (
+from coupledgp.spectra import parse_spectrum
+from coupledgp.tables.codes import (
     MOST_LEVELS,
     MOST_VALUES,
     PRIME,
@@ -11,7 +12,6 @@ from coupledgp.columns.codes import (
     category_points,
     polynomial_points,
 )
-from coupledgp.spectra import parse_spectrum
 
 
 def distances(points):

@@ -7,9 +7,9 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from coupledgp.columns import summaries
-from coupledgp.columns.summaries import summary_of
 from coupledgp.errors import InvalidInputError
+from coupledgp.tables import summaries
+from coupledgp.tables.summaries import summary_of
 
 RNG = np.random.default_rng(3)
 N = 120

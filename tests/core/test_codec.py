@@ -11,9 +11,9 @@ import pytest
 import torch
 from scipy import sparse
 
-from coupledgp.core import codec
-from coupledgp.core.codec import decoded, encoded, stored, stored_as
 from coupledgp.errors import InvalidInputError, ModelFileError
+from coupledgp.ground import codec
+from coupledgp.ground.codec import decoded, encoded, stored, stored_as
 from coupledgp.random import FloatArray, IntArray
 from tests.model_files import signed, signed_text
 

@@ -8,11 +8,11 @@ import torch
 from sklearn.ensemble import HistGradientBoostingRegressor
 
 import coupledgp as cgp
-from coupledgp.core.codec import decoded, encoded
+from coupledgp.core.frozen_mean import BoostedTrees
+from coupledgp.core.units import Tail
+from coupledgp.core.varying_noise import VaryingNoiseGP
 from coupledgp.errors import ModelFileError
-from coupledgp.gp.frozen_mean import BoostedTrees
-from coupledgp.gp.units import Tail
-from coupledgp.gp.varying_noise import VaryingNoiseGP
+from coupledgp.ground.codec import decoded, encoded
 from coupledgp.kernels.fields import FieldKernel, PositionKernel, WhittleMatern
 from coupledgp.time.sites import sites_of
 from tests.graph_cases import weighted_graph

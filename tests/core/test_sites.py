@@ -7,6 +7,7 @@ import pytest
 from scipy import special, stats
 
 from coupledgp.core import sites as module
+from coupledgp.core.problem import RowWeights
 from coupledgp.core.sites import (
     DenseRows,
     FeatureRows,
@@ -16,7 +17,6 @@ from coupledgp.core.sites import (
     find_sites,
 )
 from coupledgp.errors import InvalidInputError, NumericalError
-from coupledgp.inference.evidence.problem import RowWeights
 from coupledgp.likelihoods import (
     Bernoulli,
     Gaussian,

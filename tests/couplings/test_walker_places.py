@@ -6,7 +6,7 @@ from scipy import special
 
 from coupledgp.couplings.frequencies.quadrature import QuadratureFrequencies, fitting_rule
 from coupledgp.couplings.walkers.steps import again, places
-from coupledgp.features.walks.hops import filter_norm
+from coupledgp.graphs.hops import filter_norm
 
 
 def test_an_edge_of_weight_zero_is_never_taken():

@@ -5,11 +5,11 @@ import numpy as np
 import pandas as pd
 
 import coupledgp as cgp
-from coupledgp.batches import BatchSource
+from coupledgp.core.passes import BatchSource
 from coupledgp.dask.cluster import Cluster
 from coupledgp.dask.passes import DaskPasses, partitions_of
-from coupledgp.gp.table_passes import MomentsPass, Pass
-from coupledgp.models.batch_passes import BatchPasses
+from coupledgp.tables.batch_passes import BatchPasses
+from coupledgp.tables.table_passes import MomentsPass, Pass
 
 TABLE = pd.DataFrame(np.random.default_rng(0).normal(size=(500, 3)), columns=["a", "b", "y"])
 

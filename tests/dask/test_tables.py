@@ -12,8 +12,8 @@ import coupledgp as cgp
 from coupledgp.dask import front
 from coupledgp.errors import InvalidInputError
 from coupledgp.ground.parameters import folded
-from coupledgp.models import lattice, out_of_core
-from coupledgp.search.tables import batched_evidence
+from coupledgp.tables import batched_evidence, out_of_core
+from coupledgp.tables import lattice_regressor as lattice
 
 N = 3000
 NAMES = ["a", "b", "kind"]
@@ -185,7 +185,7 @@ def test_what_is_refused(client, table, one):
 def test_a_lattice_is_that_of_one_machine(client, monkeypatch):
     """Sums of waves are made where the rows lie, and add up."""
     monkeypatch.setattr(lattice, "SAMPLE_ROWS", 1000)
-    monkeypatch.setattr("coupledgp.search.tables.lattice.SAMPLE_ROWS", 1000)
+    monkeypatch.setattr("coupledgp.tables.lattice_search.SAMPLE_ROWS", 1000)
     rng = np.random.default_rng(0)
     X = rng.uniform(0, 10, (N, 2))
     y = np.sin(X[:, 0]) * np.cos(X[:, 1]) + 0.1 * rng.normal(size=N)

@@ -13,7 +13,7 @@ from coupledgp.diagnostics.rivals.places import (
     nearest_places,
 )
 from coupledgp.errors import InvalidInputError
-from coupledgp.geometry.locations import Locations, canonical, location_positions
+from coupledgp.fields.locations import Locations, canonical, location_positions
 
 RNG = np.random.default_rng(5)
 

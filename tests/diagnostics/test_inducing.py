@@ -9,12 +9,12 @@ import pytest
 from scipy.stats import multivariate_normal
 
 import coupledgp as cgp
+from coupledgp.core.problem import Hyperparameters
 from coupledgp.diagnostics.foreign.inducing import JITTER, InducingLaw, fitted, refits
 from coupledgp.diagnostics.foreign.kernel import StatedKernel
 from coupledgp.diagnostics.foreign.table import ForeignTable
-from coupledgp.gp.exact import StationaryPrior
-from coupledgp.inference.evidence.problem import Hyperparameters
 from coupledgp.spectra import parse_spectrum
+from coupledgp.tables.exact_process import StationaryPrior
 
 RNG = np.random.default_rng(3)
 X = RNG.uniform(-2, 2, (80, 2))

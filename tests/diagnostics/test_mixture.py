@@ -6,10 +6,10 @@ from scipy.special import logsumexp
 from scipy.stats import norm
 
 import coupledgp as cgp
+from coupledgp.core.left_out import LeftOut
 from coupledgp.diagnostics import MarginalScore, compare
 from coupledgp.diagnostics.scoring.arviz_groups import groups_of
 from coupledgp.diagnostics.scoring.score_table import SCORES
-from coupledgp.gp.left_out import LeftOut
 
 RNG = np.random.default_rng(8)
 X = RNG.normal(size=(160, 2))

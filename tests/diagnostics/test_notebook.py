@@ -30,8 +30,8 @@ from coupledgp.ground.notebook import (
     NotebookTable,
     Shown,
 )
-from coupledgp.selection.members import Choice, MemberChoice
-from coupledgp.selection.search import Selection, Trial
+from coupledgp.tables.coupling_search import Selection, Trial
+from coupledgp.tables.members import Choice, MemberChoice
 from tests.diagnostics.page_cases import HOSTILE, table_report, table_report_model
 from tests.diagnostics.pages import space_time_cases
 

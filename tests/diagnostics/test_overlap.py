@@ -13,7 +13,7 @@ import coupledgp as cgp
 from coupledgp.diagnostics import compare
 from coupledgp.diagnostics.scoring.overlap import Overlap, near_rows, overlap_of
 from coupledgp.errors import InvalidInputError
-from coupledgp.gp.tables import RowDigests
+from coupledgp.tables.standardized import RowDigests
 
 RNG = np.random.default_rng(8)
 X = RNG.normal(size=(60, 2)).round(3)

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from coupledgp.core.transforms import Log
 from coupledgp.diagnostics.scoring.laws import PointLaws, TransformedLaws
 from coupledgp.diagnostics.scoring.score_table import point_scores
-from coupledgp.gp.transforms import Log
 
 RNG = np.random.default_rng(5)
 MEAN, STD = RNG.normal(size=(20, 2)), RNG.uniform(0.3, 1.5, size=(20, 2))

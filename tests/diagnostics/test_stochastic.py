@@ -9,12 +9,12 @@ import pytest
 import torch
 
 from coupledgp import ExactGPRegressor, Graph, GraphGPRegressor, SparseSpectrumGPRegressor
+from coupledgp.core.dense_system import StationarySystem, kernel_of_exponents
 from coupledgp.diagnostics import StochasticOptions, compare, gaussian_kl
 from coupledgp.diagnostics.probes import quadratic_forms
 from coupledgp.diagnostics.scoring.divergences import kl_bounds
 from coupledgp.diagnostics.sections.comparison import score_rows
 from coupledgp.errors import InvalidInputError, NumericalError
-from coupledgp.inference.dense.system import StationarySystem, kernel_of_exponents
 from coupledgp.linalg.lanczos import Lanczos, gauss, widened_error, with_node
 from coupledgp.linalg.low_rank import LowRankPlusNoise, partial_cholesky
 from coupledgp.linalg.system import SystemOptions, predictive_law
@@ -97,8 +97,8 @@ def test_products_in_blocks(
     V = rng.normal(size=(200, 3))
     expected = dense_of(system) @ V
     for rows, columns in ((1, 1), (77, 30), (30, 77), (256, 1024)):
-        monkeypatch.setattr("coupledgp.inference.dense.system.TILE_ROWS", rows)
-        monkeypatch.setattr("coupledgp.inference.dense.system.TILE_COLUMNS", columns)
+        monkeypatch.setattr("coupledgp.core.dense_system.TILE_ROWS", rows)
+        monkeypatch.setattr("coupledgp.core.dense_system.TILE_COLUMNS", columns)
         product = system.product(torch.as_tensor(V, dtype=getattr(torch, dtype))).double().numpy()
         error = np.abs(product - expected).max() / np.abs(expected).max()
         assert error < (1e-13 if dtype == "float64" else 1e-5)

@@ -14,7 +14,7 @@ from sklearn.utils.estimator_checks import check_estimator
 
 from coupledgp.errors import InvalidInputError
 from coupledgp.features import FourierSampler, LaplaceSampler
-from coupledgp.features.sklearn import seed_from_random_state
+from coupledgp.tables.samplers import seed_from_random_state
 
 SAMPLERS = [FourierSampler, LaplaceSampler]
 both = pytest.mark.parametrize("kind", SAMPLERS, ids=lambda kind: kind.__name__)

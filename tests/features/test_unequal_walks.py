@@ -9,9 +9,9 @@ from coupledgp.couplings import MatchedLaw, WalkerCoupling, available_walker_cou
 from coupledgp.couplings.walkers.steps import IndependentSteps
 from coupledgp.errors import InvalidInputError, MemoryLimitError
 from coupledgp.features import WalkFeatures, Walks, sample_walk_features, sample_walks
-from coupledgp.features.walks.hops import hop_nodes, split_series
-from coupledgp.features.walks.lengths import coefficients
 from coupledgp.graphs import Graph
+from coupledgp.graphs.hops import hop_nodes, split_series
+from coupledgp.graphs.walk_lengths import coefficients
 from tests.graph_cases import assert_mean_is, blocks, copies, karate, plain_graph, weighted_graph
 
 HEAT = np.exp(-1.0) * np.cumprod(np.concatenate([[1.0], 1.0 / np.arange(1, 12)]))  # t = 2

@@ -22,12 +22,12 @@ from coupledgp.couplings.walkers.registry import WalkerCoupling
 from coupledgp.couplings.walkers.steps import Steps, SystematicSteps
 from coupledgp.errors import InvalidInputError, MemoryLimitError
 from coupledgp.features import sample_walk_features, sample_walks
-from coupledgp.features.walks.collect import collect_sums, collect_visits
-from coupledgp.features.walks.lengths import lengths_of
-from coupledgp.features.walks.sample import weights_of
-from coupledgp.features.walks.settings import task_of
-from coupledgp.features.walks.visits import Store, Track
 from coupledgp.graphs import Graph
+from coupledgp.graphs.walk_collect import collect_sums, collect_visits
+from coupledgp.graphs.walk_lengths import lengths_of
+from coupledgp.graphs.walk_sample import weights_of
+from coupledgp.graphs.walk_settings import task_of
+from coupledgp.graphs.walk_visits import Store, Track
 from coupledgp.ground import compiled
 from coupledgp.ground.compiled import share_rows
 from coupledgp.ground.counter import LengthUniforms

@@ -11,13 +11,13 @@ from coupledgp.couplings.walkers.steps import (
     Steps,
     SystematicSteps,
 )
-from coupledgp.features.walks import columns as module
-from coupledgp.features.walks import compiled_steps
-from coupledgp.features.walks.columns import columns_for
-from coupledgp.features.walks.compiled_steps import moves_of
-from coupledgp.features.walks.engine import Engine
-from coupledgp.features.walks.reference import plain_walk
-from coupledgp.features.walks.visits import (
+from coupledgp.graphs import Graph
+from coupledgp.graphs import walk_columns as module
+from coupledgp.graphs import walk_steps as compiled_steps
+from coupledgp.graphs.walk_columns import columns_for
+from coupledgp.graphs.walk_reference import plain_walk
+from coupledgp.graphs.walk_steps import moves_of
+from coupledgp.graphs.walk_visits import (
     Expanded,
     Visits,
     form_of,
@@ -26,7 +26,7 @@ from coupledgp.features.walks.visits import (
     weigh,
     weigh_back,
 )
-from coupledgp.graphs import Graph
+from coupledgp.graphs.walks import Engine
 from coupledgp.ground.counter import LengthUniforms
 from tests.graph_cases import karate, plain_graph, weighted_graph
 from tests.walk_cases import counted, walk

@@ -12,12 +12,12 @@ from coupledgp.couplings.walkers.steps import (
     SystematicSteps,
 )
 from coupledgp.features import sample_walks
-from coupledgp.features.walks.collect import collect_visits
-from coupledgp.features.walks.compiled_steps import moves_of
-from coupledgp.features.walks.reference import paths, plain_walk, visits_of
-from coupledgp.features.walks.settings import task_of
-from coupledgp.features.walks.visits import Visits
 from coupledgp.graphs import Graph
+from coupledgp.graphs.walk_collect import collect_visits
+from coupledgp.graphs.walk_reference import paths, plain_walk, visits_of
+from coupledgp.graphs.walk_settings import task_of
+from coupledgp.graphs.walk_steps import moves_of
+from coupledgp.graphs.walk_visits import Visits
 from coupledgp.ground import compiled
 from coupledgp.ground.counter import LengthUniforms, counter_uniforms, stream_key, uniform
 from tests.graph_cases import karate, plain_graph, weighted_graph

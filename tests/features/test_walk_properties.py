@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 from coupledgp.couplings import GeometricLaw, available_walker_couplings, parse_walker_coupling
 from coupledgp.errors import MemoryLimitError
 from coupledgp.features import WalkFeatures, sample_walks
-from coupledgp.features.walks.collect import collect_visits
-from coupledgp.features.walks.compiled_steps import moves_of
-from coupledgp.features.walks.reference import plain_walk
-from coupledgp.features.walks.settings import task_of, visit_bytes, walk_bytes
-from coupledgp.features.walks.visits import Visits
 from coupledgp.graphs import Graph
+from coupledgp.graphs.walk_collect import collect_visits
+from coupledgp.graphs.walk_reference import plain_walk
+from coupledgp.graphs.walk_settings import task_of, visit_bytes, walk_bytes
+from coupledgp.graphs.walk_steps import moves_of
+from coupledgp.graphs.walk_visits import Visits
 from coupledgp.ground.counter import LengthUniforms
 from tests.walk_cases import walk
 

@@ -11,9 +11,9 @@ from coupledgp.features import (
     sample_walks,
     walked_series,
 )
-from coupledgp.features.walks import operator as walk_features
-from coupledgp.features.walks.hops import filter_norm, hop_nodes, predicted_error, split_series
 from coupledgp.graphs import Graph
+from coupledgp.graphs import walk_operator as walk_features
+from coupledgp.graphs.hops import filter_norm, hop_nodes, predicted_error, split_series
 from tests.graph_cases import assert_mean_is, blocks, copies, karate, plain_graph, weighted_graph
 
 HEAT = np.exp(-1.0) * np.cumprod(np.concatenate([[1.0], 1.0 / np.arange(1, 12)]))  # t = 2

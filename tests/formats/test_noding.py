@@ -5,9 +5,9 @@ import pytest
 
 pytest.importorskip("pyproj")
 
-from coupledgp.formats.projection import Plane
-from coupledgp.formats.road_lines import Polylines, noded, with_end_points
-from coupledgp.formats.roads import same_roads
+from coupledgp.fields.projection import Plane
+from coupledgp.fields.road_lines import Polylines, noded, with_end_points
+from coupledgp.fields.roads import same_roads
 
 
 def polylines(*courses):

@@ -13,7 +13,7 @@ from shapely.geometry import LineString, MultiLineString, Point
 
 import coupledgp as cgp
 from coupledgp.errors import InvalidInputError, MissingLibraryError
-from coupledgp.geometry.locations import location_positions
+from coupledgp.fields.locations import location_positions
 
 UTM = "EPSG:32633"
 ORIGIN = np.array([500000.0, 5540000.0])

@@ -8,7 +8,7 @@ import trimesh
 
 import coupledgp as cgp
 from coupledgp.errors import InvalidInputError
-from coupledgp.formats.mesh_files import in_place, read_mesh
+from coupledgp.fields.mesh_files import in_place, read_mesh
 
 meshio = pytest.importorskip("meshio")
 

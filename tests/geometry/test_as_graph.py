@@ -13,13 +13,13 @@ import coupledgp as cgp
 from coupledgp.diagnostics import compare
 from coupledgp.errors import InvalidInputError, NumericalError
 from coupledgp.features import WalkFeatures, sample_walks
-from coupledgp.gp.node_priors import ExactRecipe
 from coupledgp.graphs.assembly import Csr
-from coupledgp.inference.nodes.evidence import Scales
-from coupledgp.inference.nodes.exact_evidence import ObservedEvidence
-from coupledgp.inference.nodes.moments import SpectralMoments
-from coupledgp.inference.nodes.precision_evidence import PrecisionEvidence
-from coupledgp.inference.nodes.scaled_prior import ScaledPrior
+from coupledgp.graphs.evidence import Scales
+from coupledgp.graphs.exact_evidence import ObservedEvidence
+from coupledgp.graphs.moments import SpectralMoments
+from coupledgp.graphs.precision_evidence import PrecisionEvidence
+from coupledgp.graphs.prior_recipes import ExactRecipe
+from coupledgp.graphs.scaled_prior import ScaledPrior
 from coupledgp.kernels import (
     GraphMaternKernel,
     HeatKernel,

@@ -6,8 +6,8 @@ import trimesh
 
 import coupledgp as cgp
 from coupledgp.errors import InvalidInputError
-from coupledgp.geometry.locations import location_positions, location_rows
-from coupledgp.inference.fields.covariance import FieldCovariance
+from coupledgp.fields.covariance import FieldCovariance
+from coupledgp.fields.locations import location_positions, location_rows
 from coupledgp.kernels.fields import FieldKernel, WhittleMatern
 
 BOX = trimesh.creation.box((4.0, 2.0, 1.0))

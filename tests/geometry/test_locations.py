@@ -8,8 +8,8 @@ import trimesh
 
 import coupledgp as cgp
 from coupledgp.errors import InvalidInputError
-from coupledgp.geometry import nearest
-from coupledgp.geometry.locations import location_positions, location_rows, place_numbers
+from coupledgp.fields import nearest
+from coupledgp.fields.locations import location_positions, location_rows, place_numbers
 from tests.geometry.shapes import plain, slivers, three_pages, town
 
 SHAPES = {

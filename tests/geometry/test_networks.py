@@ -8,7 +8,7 @@ from scipy import linalg
 
 import coupledgp as cgp
 from coupledgp.errors import InvalidInputError
-from coupledgp.geometry.locations import location_positions, location_rows
+from coupledgp.fields.locations import location_positions, location_rows
 from tests.geometry.shapes import town
 
 

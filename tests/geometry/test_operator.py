@@ -10,11 +10,11 @@ from scipy.sparse.linalg import eigsh
 from scipy.spatial import Delaunay
 
 import coupledgp as cgp
-from coupledgp.core.codec import decoded, encoded
 from coupledgp.errors import InvalidInputError
-from coupledgp.geometry import cotangents
-from coupledgp.geometry.locations import location_positions, location_rows
-from coupledgp.geometry.meshes import area
+from coupledgp.fields import cotangents
+from coupledgp.fields.locations import location_positions, location_rows
+from coupledgp.fields.meshes import area
+from coupledgp.ground.codec import decoded, encoded
 from tests.geometry.shapes import plain, slivers, soup, three_pages, town
 
 

@@ -8,7 +8,7 @@ import trimesh
 
 import coupledgp as cgp
 from coupledgp.errors import InvalidInputError
-from coupledgp.geometry.refinement import refine
+from coupledgp.fields.refinement import refine
 from tests.geometry.shapes import plain, slivers, three_pages
 
 SHAPES = {

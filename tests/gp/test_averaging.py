@@ -5,17 +5,17 @@ import pytest
 from scipy.special import logsumexp
 
 import coupledgp as cgp
-from coupledgp.errors import InvalidInputError
-from coupledgp.gp.mixture import MixtureGP
-from coupledgp.gp.units import Units
-from coupledgp.inference.dense.evidence import ExactEvidence
-from coupledgp.inference.evidence.problem import Hyperparameters
-from coupledgp.search.averaging import (
+from coupledgp.core.averaging import (
     HyperparameterPrior,
     TablePosterior,
     average_hyperparameters,
 )
-from coupledgp.search.starts import SearchSpace
+from coupledgp.core.dense_evidence import ExactEvidence
+from coupledgp.core.mixture import MixtureGP
+from coupledgp.core.problem import Hyperparameters
+from coupledgp.core.starts import SearchSpace
+from coupledgp.core.units import Units
+from coupledgp.errors import InvalidInputError
 from coupledgp.spectra import parse_spectrum
 
 RNG = np.random.default_rng(8)

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import coupledgp as cgp
+from coupledgp.core.conformal import ConformalRows, _quantiles, _without_each, conformal_interval
 from coupledgp.errors import InvalidInputError
-from coupledgp.gp.conformal import ConformalRows, _quantiles, _without_each, conformal_interval
 
 RNG = np.random.default_rng(3)
 X = RNG.uniform(-2, 2, (60, 2))

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import coupledgp as cgp
+from coupledgp.core.process import GaussianProcess
 from coupledgp.errors import InvalidInputError, PrecisionWarning
-from coupledgp.gp.protocol import GaussianProcess
 
 RNG = np.random.default_rng(0)
 X = RNG.random((60, 2))

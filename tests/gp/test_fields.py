@@ -6,19 +6,19 @@ import numpy as np
 import pytest
 import trimesh
 
-from coupledgp.geometry import LaplaceOperator
-from coupledgp.gp.fields import DENSE_SAMPLES, FieldGP, FieldHyperparameters, FieldPrior
-from coupledgp.gp.mixture import MixtureGP
-from coupledgp.gp.protocol import Data
-from coupledgp.gp.units import Units
-from coupledgp.inference.fields.covariance import FieldCovariance
+from coupledgp.core.mixture import MixtureGP
+from coupledgp.core.process import Data
+from coupledgp.core.units import Units
+from coupledgp.fields import LaplaceOperator
+from coupledgp.fields.covariance import FieldCovariance
+from coupledgp.fields.mixture import fit_fields
+from coupledgp.fields.process import DENSE_SAMPLES, FieldGP, FieldHyperparameters, FieldPrior
 from coupledgp.kernels.fields import (
     FieldKernel,
     PositionKernel,
     WhittleMatern,
     parse_field_kernels,
 )
-from coupledgp.search.fields.mixture import fit_fields
 from coupledgp.testing import ProcessContract
 
 BOX = LaplaceOperator.from_trimesh(trimesh.creation.box((1.0, 2.0, 0.4)), max_edge=0.4)

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 import coupledgp as cgp
+from coupledgp.core.process import finite_answer
 from coupledgp.errors import NumericalError
-from coupledgp.gp.protocol import finite_answer
-from coupledgp.gp.weight_space import WeightSpaceGP
+from coupledgp.tables.weight_space import WeightSpaceGP
 
 RNG = np.random.default_rng(4)
 X = RNG.normal(size=(12, 2))

@@ -6,19 +6,19 @@ import numpy as np
 import pytest
 from scipy import special, stats
 
-from coupledgp.core.codec import decoded, encoded
+from coupledgp.core.latent import LatentGP
+from coupledgp.core.problem import Hyperparameters
+from coupledgp.core.process import Data
 from coupledgp.diagnostics import compare
 from coupledgp.errors import InvalidInputError, ModelFileError
 from coupledgp.features import FourierFeatures
-from coupledgp.gp.exact import StationaryPrior
-from coupledgp.gp.latent import LatentGP
-from coupledgp.gp.protocol import Data
-from coupledgp.gp.weight_space import FeaturePrior
-from coupledgp.inference.evidence.problem import Hyperparameters
+from coupledgp.ground.codec import decoded, encoded
 from coupledgp.likelihoods import Bernoulli, Likelihood, register_likelihood
 from coupledgp.likelihoods.registry import LIKELIHOODS
-from coupledgp.selection.latent_kernels import one_row
 from coupledgp.spectra import parse_spectrum
+from coupledgp.tables.exact_process import StationaryPrior
+from coupledgp.tables.latent_kernels import one_row
+from coupledgp.tables.weight_space import FeaturePrior
 from coupledgp.testing import LikelihoodContract, ProcessContract
 from tests.model_files import changed
 from tests.registries import forgotten

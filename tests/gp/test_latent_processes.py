@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 import coupledgp as cgp
-from coupledgp.core.codec import decoded, encoded
+from coupledgp.core.latent import LatentGP
+from coupledgp.core.problem import RowWeights
+from coupledgp.core.process import Data
 from coupledgp.core.sites import DenseRows, Observed, find_sites
-from coupledgp.gp.latent import LatentGP
-from coupledgp.gp.protocol import Data
-from coupledgp.gp.units import Units
-from coupledgp.inference.evidence.problem import RowWeights
+from coupledgp.core.units import Units
+from coupledgp.ground.codec import decoded, encoded
 from coupledgp.likelihoods import Gaussian, Poisson
 from coupledgp.testing import ProcessContract
 from tests.gp import test_local_process

@@ -13,17 +13,17 @@ import numpy as np
 import pytest
 from scipy import linalg
 
+from coupledgp.core.problem import Hyperparameters, RowWeights
+from coupledgp.core.process import Data
+from coupledgp.core.units import Units
 from coupledgp.errors import InvalidInputError, PrecisionWarning
-from coupledgp.gp.exact import StationaryPrior
-from coupledgp.gp.lattice import LatticeGP
-from coupledgp.gp.lattice_parts import TrendColumns, rounding_error
-from coupledgp.gp.protocol import Data
-from coupledgp.gp.units import Units
-from coupledgp.inference.evidence.problem import Hyperparameters, RowWeights
-from coupledgp.inference.lattice import lattice
-from coupledgp.inference.lattice.posterior import LatticePosterior
 from coupledgp.linalg.low_rank import LIMIT
 from coupledgp.spectra import parse_spectrum
+from coupledgp.tables import lattice
+from coupledgp.tables.exact_process import StationaryPrior
+from coupledgp.tables.lattice_parts import TrendColumns, rounding_error
+from coupledgp.tables.lattice_posterior import LatticePosterior
+from coupledgp.tables.lattice_process import LatticeGP
 from coupledgp.testing import ProcessContract
 
 rng = np.random.default_rng(0)

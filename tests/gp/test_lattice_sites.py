@@ -8,19 +8,19 @@ import numpy as np
 import pytest
 
 import coupledgp as cgp
+from coupledgp.core.latent import LatentGP
+from coupledgp.core.problem import Hyperparameters
+from coupledgp.core.process import Data
 from coupledgp.core.sites import DenseRows
-from coupledgp.gp.exact import ExactGP, StationaryPrior
-from coupledgp.gp.latent import LatentGP
-from coupledgp.gp.lattice import LatticeGP
-from coupledgp.gp.lattice_parts import TrendColumns
-from coupledgp.gp.protocol import Data
-from coupledgp.gp.units import Units
-from coupledgp.inference.evidence.problem import Hyperparameters
-from coupledgp.inference.lattice.system import LatticeSystem
+from coupledgp.core.units import Units
 from coupledgp.likelihoods import Poisson
-from coupledgp.selection import latent_kernels
-from coupledgp.selection.latent_kernels import LatentSize
 from coupledgp.spectra import parse_spectrum
+from coupledgp.tables import latent_kernels
+from coupledgp.tables.exact_process import ExactGP, StationaryPrior
+from coupledgp.tables.latent_kernels import LatentSize
+from coupledgp.tables.lattice_parts import TrendColumns
+from coupledgp.tables.lattice_process import LatticeGP
+from coupledgp.tables.lattice_system import LatticeSystem
 
 RNG = np.random.default_rng(5)
 N = 240

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from coupledgp.gp.protocol import Data
-from coupledgp.gp.tables import RowDigests
-from coupledgp.gp.transformed import log_jacobian
-from coupledgp.gp.transforms import Log
-from coupledgp.inference.evidence.problem import RowWeights
+from coupledgp.core.problem import RowWeights
+from coupledgp.core.process import Data
+from coupledgp.core.transformed import log_jacobian
+from coupledgp.core.transforms import Log
+from coupledgp.tables.standardized import RowDigests
 
 
 class TestDigests:

@@ -6,20 +6,20 @@ import numpy as np
 import pytest
 
 import coupledgp as cgp
+from coupledgp.core.mixture import MixtureGP
+from coupledgp.core.problem import RowWeights
+from coupledgp.core.process import Data
+from coupledgp.core.units import Units
 from coupledgp.errors import CoupledGPError, InvalidInputError
-from coupledgp.gp.local import LocalGP
-from coupledgp.gp.local_prior import LocalPrior
-from coupledgp.gp.mixture import MixtureGP
-from coupledgp.gp.protocol import Data
-from coupledgp.gp.tables import TablePair
-from coupledgp.gp.units import Units
-from coupledgp.gp.weight_space import WeightSpaceGP
-from coupledgp.inference.evidence.problem import RowWeights
-from coupledgp.inference.neighbours.nearest import nearest_earlier, nearest_outside
-from coupledgp.inference.neighbours.parameters import Structure
-from coupledgp.inference.nodes.posterior import DensePosterior, IterativePosterior
-from coupledgp.inference.nodes.precision_posterior import PrecisionNodePosterior
+from coupledgp.graphs.posterior import DensePosterior, IterativePosterior
+from coupledgp.graphs.precision_posterior import PrecisionNodePosterior
 from coupledgp.spectra import parse_spectrum
+from coupledgp.tables.local_parameters import Structure
+from coupledgp.tables.local_prior import LocalPrior
+from coupledgp.tables.local_process import LocalGP
+from coupledgp.tables.nearest import nearest_earlier, nearest_outside
+from coupledgp.tables.standardized import TablePair
+from coupledgp.tables.weight_space import WeightSpaceGP
 
 RNG = np.random.default_rng(7)
 X = RNG.normal(size=(60, 2))

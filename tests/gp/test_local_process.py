@@ -5,14 +5,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from coupledgp.core.problem import RowWeights
+from coupledgp.core.process import Data
+from coupledgp.core.units import Units
 from coupledgp.errors import InvalidInputError
-from coupledgp.gp.local import LocalGP
-from coupledgp.gp.local_prior import LocalPrior
-from coupledgp.gp.protocol import Data
-from coupledgp.gp.units import Units
-from coupledgp.inference.evidence.problem import RowWeights
-from coupledgp.inference.neighbours.parameters import Structure
 from coupledgp.spectra import parse_spectrum
+from coupledgp.tables.local_parameters import Structure
+from coupledgp.tables.local_prior import LocalPrior
+from coupledgp.tables.local_process import LocalGP
 from coupledgp.testing import ProcessContract
 
 RNG = np.random.default_rng(5)

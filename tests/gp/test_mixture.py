@@ -7,11 +7,11 @@ import pytest
 from scipy import stats
 
 import coupledgp as cgp
-from coupledgp.core.codec import decoded, encoded
-from coupledgp.gp.mixture import MixtureGP
-from coupledgp.gp.protocol import Data
-from coupledgp.gp.units import Units
-from coupledgp.inference.evidence.problem import Hyperparameters
+from coupledgp.core.mixture import MixtureGP
+from coupledgp.core.problem import Hyperparameters
+from coupledgp.core.process import Data
+from coupledgp.core.units import Units
+from coupledgp.ground.codec import decoded, encoded
 
 RNG = np.random.default_rng(4)
 X, POINTS = RNG.normal(size=(20, 2)), RNG.normal(size=(5, 2))

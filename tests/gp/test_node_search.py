@@ -8,22 +8,21 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 import coupledgp as cgp
+from coupledgp.core.budget import Forecast
 from coupledgp.errors import InvalidInputError, MemoryLimitError, NumericalError
-from coupledgp.features.walks.hops import HopPlan
-from coupledgp.gp import node_costs
-from coupledgp.gp.node_costs import probes_forecast, product_seconds
-from coupledgp.gp.nodes import NodeSettings
-from coupledgp.graphs import Graph
+from coupledgp.graphs import Graph, clusters, pieces
+from coupledgp.graphs import costs as node_costs
+from coupledgp.graphs import kernel_search as node_search
+from coupledgp.graphs.costs import probes_forecast, product_seconds
+from coupledgp.graphs.evidence import Scales
+from coupledgp.graphs.hops import HopPlan
+from coupledgp.graphs.kernel_search import NodeSearcher
+from coupledgp.graphs.objectives import FixedHyperparameters
+from coupledgp.graphs.precision_evidence import PrecisionEvidence
+from coupledgp.graphs.process import NodeSettings
+from coupledgp.graphs.routes import EvidenceRoute, NodeObservations
 from coupledgp.ground.parameters import folded
-from coupledgp.inference.nodes import clusters, pieces
-from coupledgp.inference.nodes.evidence import Scales
-from coupledgp.inference.nodes.forecast import Forecast
-from coupledgp.inference.nodes.objectives import FixedHyperparameters
-from coupledgp.inference.nodes.precision_evidence import PrecisionEvidence
-from coupledgp.inference.nodes.routes import EvidenceRoute, NodeObservations
 from coupledgp.kernels import HeatKernel, RegularizedLaplacianKernel, SeriesOperator
-from coupledgp.search.nodes import kernels as node_search
-from coupledgp.search.nodes.kernels import NodeSearcher
 
 SIDE = 56
 GRID = Graph.from_networkx(nx.convert_node_labels_to_integers(nx.grid_2d_graph(SIDE, SIDE)))
@@ -219,7 +218,7 @@ def test_nothing_is_searched_or_measured_that_is_not_used(monkeypatch: pytest.Mo
         raise AssertionError("not needed")
 
     monkeypatch.setattr(node_search.NodeSearcher, "search", fail)
-    monkeypatch.setattr("coupledgp.gp.nodes.NodeSettings.evidence", fail)
+    monkeypatch.setattr("coupledgp.graphs.process.NodeSettings.evidence", fail)
     kernel = HeatKernel(8.0)
     for given in ({"optimizer": None}, {"fixed": ("kernel", *scales), **scales}):
         model = cgp.ExactGraphGPRegressor(

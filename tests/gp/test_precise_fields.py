@@ -7,22 +7,22 @@ import pytest
 import trimesh
 from sklearn.exceptions import ConvergenceWarning
 
-from coupledgp.core.codec import decoded, encoded
+from coupledgp.core.problem import RowWeights
+from coupledgp.core.process import Data
+from coupledgp.core.units import Units
 from coupledgp.errors import InvalidInputError, MemoryLimitError, NumericalError
 from coupledgp.features import FourierFeatures
-from coupledgp.geometry import LaplaceOperator
-from coupledgp.geometry.locations import as_points, location_positions
-from coupledgp.gp.fields import FieldGP, FieldHyperparameters, FieldPrior
-from coupledgp.gp.precise_fields import PreciseFieldGP
-from coupledgp.gp.precise_prior import PrecisePrior
-from coupledgp.gp.protocol import Data
-from coupledgp.gp.units import Units
+from coupledgp.fields import LaplaceOperator
+from coupledgp.fields.covariance import FieldCovariance
+from coupledgp.fields.locations import as_points, location_positions
+from coupledgp.fields.precise_prior import PrecisePrior
+from coupledgp.fields.precise_process import PreciseFieldGP
+from coupledgp.fields.precise_search import fit_precise
+from coupledgp.fields.precision import FieldPrecision
+from coupledgp.fields.process import FieldGP, FieldHyperparameters, FieldPrior
+from coupledgp.ground.codec import decoded, encoded
 from coupledgp.ground.progress import watched
-from coupledgp.inference.evidence.problem import RowWeights
-from coupledgp.inference.fields.covariance import FieldCovariance
-from coupledgp.inference.fields.precision import FieldPrecision
 from coupledgp.kernels.fields import FieldKernel, PositionKernel, WhittleMatern
-from coupledgp.search.fields.precise import fit_precise
 from coupledgp.testing import ProcessContract
 from tests.geometry.shapes import slivers
 

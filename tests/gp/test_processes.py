@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 import coupledgp as cgp
-from coupledgp.gp.mixture import MixtureGP
-from coupledgp.gp.protocol import Data, GaussianProcess
-from coupledgp.gp.transforms import BoxCox, Logit, YeoJohnson
-from coupledgp.gp.weight_space import WeightSpaceGP
+from coupledgp.core.mixture import MixtureGP
+from coupledgp.core.problem import RowWeights
+from coupledgp.core.process import Data, GaussianProcess
+from coupledgp.core.transforms import BoxCox, Logit, YeoJohnson
 from coupledgp.ground.parameters import folded
-from coupledgp.inference.evidence.problem import RowWeights
+from coupledgp.tables.weight_space import WeightSpaceGP
 from coupledgp.testing import ProcessContract
 from tests.models.few_steps import take_few_steps
 

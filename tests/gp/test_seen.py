@@ -5,10 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from coupledgp.core.codec import decoded, encoded
+from coupledgp.core.column_moments import ColumnMoments, column_spread
+from coupledgp.core.seen import MOST_DISTANT, Seen
 from coupledgp.errors import ModelFileError
-from coupledgp.gp.columns import ColumnMoments, column_spread
-from coupledgp.gp.seen import MOST_DISTANT, Seen
+from coupledgp.ground.codec import decoded, encoded
 
 SEEDS = range(6)
 

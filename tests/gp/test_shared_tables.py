@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 import coupledgp as cgp
-from coupledgp.gp import mixture, tables
-from coupledgp.gp.mixture import MixtureGP
+from coupledgp.core import mixture
+from coupledgp.core.mixture import MixtureGP
 from coupledgp.linalg.distances import scaled_distances
 from coupledgp.metrics import Metric
+from coupledgp.tables import standardized as tables
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +77,7 @@ def test_narrow_tables_are_not_kept():
 def test_members_of_other_units_keep_to_themselves(wide):
     from dataclasses import replace
 
-    from coupledgp.gp.dense_prior import sharing_tables
+    from coupledgp.tables.dense_prior import sharing_tables
 
     first, second, *_ = wide[0].members
     prior = second.dense_prior

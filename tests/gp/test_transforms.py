@@ -6,15 +6,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import integrate, special, stats
 
-from coupledgp.errors import InvalidInputError
-from coupledgp.gp.protocol import PredictiveLaw
-from coupledgp.gp.target_maps import (
+from coupledgp.core.process import PredictiveLaw
+from coupledgp.core.target_maps import (
     Span,
     back_transformed,
     mapped_back,
     mapped_moments,
 )
-from coupledgp.gp.transforms import (
+from coupledgp.core.transforms import (
     TARGET_TRANSFORMS,
     BoxCox,
     Counts,
@@ -24,6 +23,7 @@ from coupledgp.gp.transforms import (
     YeoJohnson,
     transform_text,
 )
+from coupledgp.errors import InvalidInputError
 from coupledgp.likelihoods import hermite
 
 EVERY = [

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from coupledgp.gp.columns import ColumnMoments
-from coupledgp.gp.units import CONSTANT_SCALE, Units, are_constant
+from coupledgp.core.column_moments import ColumnMoments
+from coupledgp.core.units import CONSTANT_SCALE, Units, are_constant
 
 EPS = float(np.finfo(float).eps)
 

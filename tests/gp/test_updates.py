@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import coupledgp as cgp
-from coupledgp.gp.protocol import Data
-from coupledgp.gp.units import Units
+from coupledgp.core.process import Data
+from coupledgp.core.units import Units
 
 RNG = np.random.default_rng(3)
 X = RNG.normal(size=(60, 2))

@@ -10,27 +10,27 @@ from sklearn.base import clone
 from sklearn.ensemble import HistGradientBoostingRegressor
 
 import coupledgp as cgp
-from coupledgp.errors import InvalidInputError
-from coupledgp.gp.exact import StationaryPrior
-from coupledgp.gp.frozen_mean import BoostedTrees, folds_of
-from coupledgp.gp.latent import LatentGP
-from coupledgp.gp.left_out import LeftOut
-from coupledgp.gp.protocol import Data
-from coupledgp.gp.transformed import TransformedGP, transformed_data
-from coupledgp.gp.transforms import Log
-from coupledgp.gp.units import NORMAL, Tail
-from coupledgp.gp.varying_noise import (
+from coupledgp.core.frozen_mean import BoostedTrees, folds_of
+from coupledgp.core.latent import LatentGP
+from coupledgp.core.left_out import LeftOut
+from coupledgp.core.problem import Hyperparameters
+from coupledgp.core.process import Data
+from coupledgp.core.transformed import TransformedGP, transformed_data
+from coupledgp.core.transforms import Log
+from coupledgp.core.units import NORMAL, Tail
+from coupledgp.core.varying_noise import (
     VaryingNoiseGP,
     constant_noise,
     inner_parts,
     variance_columns,
 )
-from coupledgp.gp.wrapped import innermost
-from coupledgp.inference.evidence.problem import Hyperparameters
+from coupledgp.core.wrapped import innermost
+from coupledgp.errors import InvalidInputError
 from coupledgp.likelihoods import Bernoulli
-from coupledgp.selection.latent_kernels import one_row
-from coupledgp.selection.noise_choice import LeftOutRows, fit_noise
 from coupledgp.spectra import parse_spectrum
+from coupledgp.tables.exact_process import StationaryPrior
+from coupledgp.tables.latent_kernels import one_row
+from coupledgp.tables.noise_choice import LeftOutRows, fit_noise
 from coupledgp.testing import ProcessContract
 
 RNG = np.random.default_rng(5)

@@ -12,8 +12,8 @@ from shapely.geometry import LineString, Point
 
 import coupledgp as cgp
 from coupledgp.errors import InvalidInputError
+from coupledgp.fields.estimator import as_operator
 from coupledgp.graphs.forms import is_mesh, mesh_arrays
-from coupledgp.models.field_estimator import as_operator
 from coupledgp.time.sites import as_domain
 
 BALL = trimesh.creation.icosphere(subdivisions=2)

@@ -8,21 +8,21 @@ import numpy as np
 import pytest
 import torch
 
-from coupledgp.core.codec import decoded, encoded
+from coupledgp.core.optimize import maximise_evidence
+from coupledgp.core.posterior_kl import Teacher, posterior_kl_loss
+from coupledgp.core.problem import Hyperparameters
+from coupledgp.core.process import Data
+from coupledgp.core.starts import SearchSpace
+from coupledgp.core.units import Units
+from coupledgp.core.weights_evidence import FeatureEvidence
+from coupledgp.core.weights_posterior import FeatureStream
 from coupledgp.features import FeatureMap, FourierFeatures, LaplaceFeatures
-from coupledgp.gp.protocol import Data
-from coupledgp.gp.units import Units
-from coupledgp.gp.weight_space import FeaturePrior, WeightSpaceGP
-from coupledgp.inference.evidence.problem import Hyperparameters
-from coupledgp.inference.spectra.evidence import evidence_loss
-from coupledgp.inference.spectra.posterior_kl import Teacher, posterior_kl_loss
-from coupledgp.inference.weights.evidence import FeatureEvidence
-from coupledgp.inference.weights.posterior import FeatureStream
+from coupledgp.ground.codec import decoded, encoded
 from coupledgp.random import FloatArray
-from coupledgp.search.optimize import maximise_evidence
-from coupledgp.search.starts import SearchSpace
-from coupledgp.search.tables.spectrum_descent import KLSettings, QueryPoints, fit_posterior_kl
 from coupledgp.spectra import GaussianSpectrum
+from coupledgp.tables.spectrum_descent import KLSettings, QueryPoints, fit_posterior_kl
+from coupledgp.tables.spectrum_evidence import evidence_loss
+from coupledgp.tables.weight_space import FeaturePrior, WeightSpaceGP
 from tests.pretend_device import DEVICE, PretendDevice, on_device, pretend_device
 
 RNG = np.random.default_rng(0)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import coupledgp as cgp
-from coupledgp.gp import exact, inverse_covariance
+from coupledgp.core import inverse_covariance
 from coupledgp.kernels import Additive
 from coupledgp.linalg.distances import (
     scaled_distances,
@@ -15,6 +15,7 @@ from coupledgp.linalg.distances import (
 )
 from coupledgp.metrics import Metric
 from coupledgp.spectra import parse_spectrum
+from coupledgp.tables import exact_process as exact
 
 
 @pytest.mark.parametrize("dim", [1, 3, 4, 9])

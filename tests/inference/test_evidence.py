@@ -14,17 +14,17 @@ import pytest
 import torch
 from scipy import stats
 
-from coupledgp.errors import NumericalError
-from coupledgp.features import FourierFeatures, LaplaceFeatures
-from coupledgp.inference.dense.evidence import ExactEvidence
-from coupledgp.inference.evidence.problem import EvidenceGradient, EvidenceProblem, cholesky
-from coupledgp.inference.weights import posterior as stream_module
-from coupledgp.inference.weights.evidence import (
+from coupledgp.core import weights_posterior as stream_module
+from coupledgp.core.dense_evidence import ExactEvidence
+from coupledgp.core.problem import EvidenceGradient, EvidenceProblem, cholesky
+from coupledgp.core.weights_evidence import (
     ColumnsAtLengthscale,
     FeatureEvidence,
     RowsAtLengthscale,
 )
-from coupledgp.inference.weights.posterior import FeatureStream
+from coupledgp.core.weights_posterior import FeatureStream
+from coupledgp.errors import NumericalError
+from coupledgp.features import FourierFeatures, LaplaceFeatures
 from coupledgp.linalg.distances import scaled_distances
 from coupledgp.metrics import Metric
 from coupledgp.spectra import MaternSpectrum, parse_spectrum
@@ -269,7 +269,7 @@ class TestExactEvidence:
         problem.X += 1000.0  # a year, for instance: the products are about the mean
         problem.X[30:] = problem.X[:30] * (1 + 1e-15)
         plain = problem.at(LENGTHSCALE).evaluate(V, S)
-        monkeypatch.setattr("coupledgp.inference.dense.evidence._WIDE", 0)
+        monkeypatch.setattr("coupledgp.core.dense_evidence._WIDE", 0)
         wide = problem.at(LENGTHSCALE).evaluate(V, S)
         np.testing.assert_allclose(wide.lengthscale, plain.lengthscale, rtol=1e-9, atol=1e-10)
         assert problem.spectrum.smoothness is not None

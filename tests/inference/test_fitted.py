@@ -6,22 +6,22 @@ import torch
 from scipy import stats
 
 import coupledgp as cgp
-from coupledgp.errors import InvalidInputError
-from coupledgp.inference.evidence.problem import Hyperparameters
-from coupledgp.inference.spectra.evidence import evidence_loss
-from coupledgp.inference.spectra.posterior_form import (
+from coupledgp.core import weights_posterior as stream_module
+from coupledgp.core.posterior_form import (
     mixture_log_density,
     mixture_weights,
     precision_weighted_mean,
 )
-from coupledgp.inference.spectra.posterior_kl import Teacher, posterior_kl_loss
-from coupledgp.inference.weights import posterior as stream_module
-from coupledgp.search.tables.spectrum_descent import (
+from coupledgp.core.posterior_kl import Teacher, posterior_kl_loss
+from coupledgp.core.problem import Hyperparameters
+from coupledgp.errors import InvalidInputError
+from coupledgp.spectra import GaussianSpectrum
+from coupledgp.tables.spectrum_descent import (
     KLSettings,
     QueryPoints,
     fit_posterior_kl,
 )
-from coupledgp.spectra import GaussianSpectrum
+from coupledgp.tables.spectrum_evidence import evidence_loss
 
 DIM, M, V, S = 3, 5, 1.7, 0.3
 LENGTHSCALE = np.array([1.3, 0.8, 2.0])

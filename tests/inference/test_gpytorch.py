@@ -11,12 +11,12 @@ import torch
 from torch import Tensor
 
 from coupledgp import ExactGPRegressor
+from coupledgp.core.dense_evidence import ExactEvidence
+from coupledgp.core.problem import EvidenceGradient
+from coupledgp.core.statistics import DataStatistics
+from coupledgp.core.weights_evidence import FeatureEvidence
+from coupledgp.core.weights_posterior import FeatureStream
 from coupledgp.features import FourierFeatures
-from coupledgp.inference.dense.evidence import ExactEvidence
-from coupledgp.inference.evidence.problem import EvidenceGradient
-from coupledgp.inference.weights.evidence import FeatureEvidence
-from coupledgp.inference.weights.posterior import FeatureStream
-from coupledgp.inference.weights.statistics import DataStatistics
 from coupledgp.spectra import parse_spectrum
 
 gpytorch = pytest.importorskip("gpytorch")

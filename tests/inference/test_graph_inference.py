@@ -9,17 +9,17 @@ from coupledgp.couplings import GeometricLaw, MatchedLaw, parse_walker_coupling
 from coupledgp.errors import NumericalError
 from coupledgp.features import WalkFeatures, plan_hops
 from coupledgp.graphs import Graph
-from coupledgp.ground.progress import watched
-from coupledgp.inference.nodes.evidence import (
+from coupledgp.graphs.evidence import (
     DenseEvidence,
     IterativeEvidence,
     Scales,
     SpectralMeasures,
 )
-from coupledgp.inference.nodes.posterior import DensePosterior, IterativePosterior
-from coupledgp.inference.nodes.priors import GraphPrior, SeriesPrior, SpectralPrior, WalkPrior
+from coupledgp.graphs.posterior import DensePosterior, IterativePosterior
+from coupledgp.graphs.priors import GraphPrior, SeriesPrior, SpectralPrior, WalkPrior
+from coupledgp.graphs.walk_rounds import fit_kernel
+from coupledgp.ground.progress import watched
 from coupledgp.kernels import HeatKernel, LearnedKernel, dense_kernel
-from coupledgp.search.nodes.walk_rounds import fit_kernel
 from tests.graph_cases import karate, weighted_graph
 
 NODES = np.array([0, 3, 5, 9, 20, 31, 33, 3])

@@ -6,21 +6,21 @@ from scipy import stats
 
 from coupledgp.errors import NumericalError
 from coupledgp.graphs import Graph
-from coupledgp.inference.nodes import exact_evidence as graph_joint
-from coupledgp.inference.nodes.exact_evidence import ObservedEvidence
-from coupledgp.inference.nodes.moments import (
+from coupledgp.graphs import exact_evidence as graph_joint
+from coupledgp.graphs.exact_evidence import ObservedEvidence
+from coupledgp.graphs.family_search import fit_families
+from coupledgp.graphs.moments import (
     ChebyshevMoments,
     SpectralMoments,
     series_diagonal,
 )
-from coupledgp.inference.nodes.objectives import ExactKernelObjective, FixedHyperparameters
+from coupledgp.graphs.objectives import ExactKernelObjective, FixedHyperparameters
 from coupledgp.kernels import (
     GraphMaternKernel,
     HeatKernel,
     RegularizedLaplacianKernel,
     dense_kernel,
 )
-from coupledgp.search.nodes.families import fit_families
 from tests.graph_cases import weighted_graph
 
 SIDE = 12

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from coupledgp.inference.nodes.evidence import DenseEvidence, IterativeEvidence, SpectralMeasures
-from coupledgp.inference.nodes.priors import SpectralPrior
+from coupledgp.graphs.evidence import DenseEvidence, IterativeEvidence, SpectralMeasures
+from coupledgp.graphs.priors import SpectralPrior
 from coupledgp.kernels import HeatKernel
 from tests.graph_cases import karate
 

@@ -6,13 +6,13 @@ from scipy.special import logsumexp
 from scipy.stats import norm
 
 import coupledgp as cgp
+from coupledgp.core.averaging import HyperparameterPrior
 from coupledgp.errors import InvalidInputError
+from coupledgp.graphs.objectives import FixedHyperparameters
+from coupledgp.graphs.quadrature import FINE, KernelPosterior, distinguishable_range
 from coupledgp.ground.parameters import folded
-from coupledgp.inference.nodes.objectives import FixedHyperparameters
 from coupledgp.kernels import HeatKernel, RegularizedLaplacianKernel
-from coupledgp.kernels.graph.families import InverseCosineKernel, LearnedKernel
-from coupledgp.search.averaging import HyperparameterPrior
-from coupledgp.search.nodes.quadrature import FINE, KernelPosterior, distinguishable_range
+from coupledgp.kernels.graph_families import InverseCosineKernel, LearnedKernel
 
 GRAPH = cgp.Graph.from_edges(range(14), [*range(1, 14), 0], weights=np.linspace(1, 2, 14))
 NODES = np.array([0, 1, 3, 4, 7, 11])

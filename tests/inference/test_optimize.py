@@ -6,19 +6,19 @@ import numpy as np
 import pytest
 from scipy.optimize import approx_fprime
 
+from coupledgp.core import ladder, optimize
+from coupledgp.core.dense_evidence import ExactEvidence
+from coupledgp.core.optimize import maximise_evidence
+from coupledgp.core.problem import EvidenceAtLengthscale, Hyperparameters
+from coupledgp.core.profile import ScaleBounds
+from coupledgp.core.search import TableObjective
+from coupledgp.core.starts import COARSE_ROWS, SearchSpace, coarse_problem, proposed_starts
+from coupledgp.core.weights_evidence import FeatureEvidence
+from coupledgp.core.weights_posterior import FeatureStream
 from coupledgp.errors import NumericalError
 from coupledgp.features import FourierFeatures
 from coupledgp.ground.progress import watched
-from coupledgp.inference.dense.evidence import ExactEvidence
-from coupledgp.inference.evidence.problem import EvidenceAtLengthscale, Hyperparameters
-from coupledgp.inference.weights.evidence import FeatureEvidence
-from coupledgp.inference.weights.posterior import FeatureStream
 from coupledgp.random import FloatArray
-from coupledgp.search import ladder, optimize
-from coupledgp.search.optimize import maximise_evidence
-from coupledgp.search.profile import ScaleBounds
-from coupledgp.search.search import TableObjective
-from coupledgp.search.starts import COARSE_ROWS, SearchSpace, coarse_problem, proposed_starts
 from coupledgp.spectra import GaussianSpectrum, parse_spectrum
 
 DIM = 2

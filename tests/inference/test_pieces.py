@@ -7,10 +7,10 @@ from scipy import stats
 
 from coupledgp.errors import NumericalError
 from coupledgp.graphs import Graph
-from coupledgp.inference.nodes.clusters import ClusterEvidence, choose_clusters, cluster_size
-from coupledgp.inference.nodes.exact_evidence import ObservedEvidence
-from coupledgp.inference.nodes.moments import SpectralMoments
-from coupledgp.inference.nodes.pieces import (
+from coupledgp.graphs.clusters import ClusterEvidence, choose_clusters, cluster_size
+from coupledgp.graphs.exact_evidence import ObservedEvidence
+from coupledgp.graphs.moments import SpectralMoments
+from coupledgp.graphs.pieces import (
     PiecesEvidence,
     ball,
     choose_pieces,
@@ -140,7 +140,7 @@ def test_sizes_of_pieces_keep_to_their_bounds(n_observed: int) -> None:
 def test_the_innermost_observations_of_a_piece_count(monkeypatch: pytest.MonkeyPatch) -> None:
     graph, nodes = Graph.from_networkx(grid(14)), np.random.default_rng(0).permutation(196)[:150]
     Y = np.random.default_rng(1).standard_normal((150, 1))
-    monkeypatch.setattr("coupledgp.inference.nodes.pieces.MOST_OBSERVATIONS", 20)
+    monkeypatch.setattr("coupledgp.graphs.pieces.MOST_OBSERVATIONS", 20)
     piece = piece_of(graph, ball(graph, np.array([100]), 60))
     place = {int(node): k for k, node in enumerate(piece.nodes)}
     rows = sorted(
@@ -159,7 +159,7 @@ def test_clusters_are_near_one_another(monkeypatch: pytest.MonkeyPatch) -> None:
     graph = Graph.from_networkx(grid(60))
     rng = np.random.default_rng(1)
     nodes = rng.integers(0, 3600, 2000)  # some of them twice
-    monkeypatch.setattr("coupledgp.inference.nodes.clusters.MOST", 96)
+    monkeypatch.setattr("coupledgp.graphs.clusters.MOST", 96)
     chosen = choose_clusters(graph, nodes, seed=0)
     assert chosen.size == np.unique(chosen).size == cluster_size(graph, nodes.size) == 96
     places = np.array(np.divmod(nodes[chosen], 60)).T

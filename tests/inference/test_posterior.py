@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from coupledgp.inference.weights.posterior import WeightPosterior
-from coupledgp.inference.weights.statistics import DataStatistics
+from coupledgp.core.statistics import DataStatistics
+from coupledgp.core.weights_posterior import WeightPosterior
 from tests.theory import assert_mean
 
 SIZE = 8

@@ -9,15 +9,15 @@ import pytest
 import torch
 
 import coupledgp as cgp
+from coupledgp.core.normal_equations import SquareRoot
+from coupledgp.core.problem import Hyperparameters, RowWeights
+from coupledgp.core.process import Data
+from coupledgp.core.units import Units
 from coupledgp.errors import NumericalError, PrecisionWarning
 from coupledgp.features import FourierFeatures
-from coupledgp.gp.protocol import Data
-from coupledgp.gp.units import Units
-from coupledgp.gp.weight_space import FeaturePrior, WeightSpaceGP
-from coupledgp.inference.evidence.problem import Hyperparameters, RowWeights
-from coupledgp.inference.weights.normal_equations import SquareRoot
 from coupledgp.linalg.low_rank import LIMIT, inverse_sizes
 from coupledgp.spectra import parse_spectrum
+from coupledgp.tables.weight_space import FeaturePrior, WeightSpaceGP
 from tests.reference import errors, fourier_law
 
 TABLES = (

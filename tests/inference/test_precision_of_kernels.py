@@ -11,17 +11,17 @@ import numpy as np
 import pytest
 import torch
 
+from coupledgp import ExactGPRegressor, ExactGraphGPRegressor, SparseSpectrumGPRegressor
+from coupledgp.core.problem import Hyperparameters
+from coupledgp.core.process import Data
+from coupledgp.core.units import Units
 from coupledgp.errors import PrecisionWarning
-from coupledgp.gp.exact import ExactGP, StationaryPrior
-from coupledgp.gp.local import LocalGP
-from coupledgp.gp.local_prior import LocalPrior
-from coupledgp.gp.protocol import Data
-from coupledgp.gp.units import Units
-from coupledgp.inference.evidence.problem import Hyperparameters
-from coupledgp.inference.neighbours.parameters import Structure
 from coupledgp.linalg.low_rank import LIMIT, dense_error, warn_of_evidence
-from coupledgp.models import ExactGPRegressor, ExactGraphGPRegressor, SparseSpectrumGPRegressor
 from coupledgp.spectra import parse_spectrum
+from coupledgp.tables.exact_process import ExactGP, StationaryPrior
+from coupledgp.tables.local_parameters import Structure
+from coupledgp.tables.local_prior import LocalPrior
+from coupledgp.tables.local_process import LocalGP
 from tests.graph_cases import karate
 from tests.reference import DIGITS, dense_law, errors
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from coupledgp.inference.evidence.problem import SpectralEvidence
-from coupledgp.search.profile import ScaleBounds, profile_scales
+from coupledgp.core.problem import SpectralEvidence
+from coupledgp.core.profile import ScaleBounds, profile_scales
 
 WIDE = ScaleBounds()
 

@@ -4,13 +4,12 @@ import networkx as nx
 import numpy as np
 import pytest
 
+from coupledgp.core.budget import Budget, Forecast, Step
 from coupledgp.errors import InvalidInputError, MemoryLimitError
-from coupledgp.graphs import Graph
-from coupledgp.inference.nodes import routes
-from coupledgp.inference.nodes.exact_evidence import ObservedEvidence
-from coupledgp.inference.nodes.forecast import Budget, Forecast, Step
-from coupledgp.inference.nodes.moments import SpectralMoments
-from coupledgp.inference.nodes.routes import (
+from coupledgp.graphs import Graph, routes
+from coupledgp.graphs.exact_evidence import ObservedEvidence
+from coupledgp.graphs.moments import SpectralMoments
+from coupledgp.graphs.routes import (
     NodeObservations,
     cheapest_route,
     dense_route,

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
+from coupledgp.core.normal_equations import solve_ridge
+from coupledgp.core.statistics import DataStatistics, Moments
 from coupledgp.errors import InvalidInputError
-from coupledgp.inference.weights.normal_equations import solve_ridge
-from coupledgp.inference.weights.statistics import DataStatistics, Moments
 
 N_FEATURES = 5
 

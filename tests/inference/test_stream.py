@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import torch
 
+from coupledgp.core import weights_posterior as stream_module
+from coupledgp.core.statistics import stream_moments
+from coupledgp.core.weights_posterior import FeatureStream, add_gram, fill_lower
 from coupledgp.features import FeatureMap, FourierFeatures, LaplaceFeatures
-from coupledgp.inference.weights import posterior as stream_module
-from coupledgp.inference.weights.posterior import FeatureStream, add_gram, fill_lower
-from coupledgp.inference.weights.statistics import stream_moments
 
 
 def make_stream(

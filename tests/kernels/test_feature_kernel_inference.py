@@ -10,10 +10,10 @@ import pytest
 import torch
 from torch import Tensor
 
+from coupledgp.core.statistics import DataStatistics
+from coupledgp.core.weights_evidence import FeatureEvidence
+from coupledgp.core.weights_posterior import FeatureStream
 from coupledgp.features import FeatureMap
-from coupledgp.inference.weights.evidence import FeatureEvidence
-from coupledgp.inference.weights.posterior import FeatureStream
-from coupledgp.inference.weights.statistics import DataStatistics
 from coupledgp.kernels import FourierFeatureKernel, LaplaceFeatureKernel
 from coupledgp.kernels.gpytorch.features import FeatureKernel
 from tests.kernels.feature_kernel_cases import LENGTHSCALE, ard_kernel, both, data

@@ -9,9 +9,10 @@ from scipy import linalg
 
 import coupledgp as cgp
 from coupledgp.errors import InvalidInputError, NumericalError
-from coupledgp.features.walks.lengths import n_terms_for
 from coupledgp.graphs import Graph
-from coupledgp.inference.nodes.cholesky_prior import power_and_scale
+from coupledgp.graphs.cholesky_prior import power_and_scale
+from coupledgp.graphs.kernel_exact import chebyshev_coefficients
+from coupledgp.graphs.walk_lengths import n_terms_for
 from coupledgp.kernels import (
     GraphKernel,
     GraphMaternKernel,
@@ -26,9 +27,8 @@ from coupledgp.kernels import (
     parse_graph_kernel,
     register_graph_kernel,
 )
-from coupledgp.kernels.graph.base import deconvolve
-from coupledgp.kernels.graph.exact import chebyshev_coefficients
-from coupledgp.kernels.graph.families import (
+from coupledgp.kernels.graph import deconvolve
+from coupledgp.kernels.graph_families import (
     GRAPH_KERNELS,
     graph_kernel_from,
     graph_kernel_state,

@@ -11,14 +11,14 @@ from linear_operator.test.linear_operator_test_case import (
 )
 
 from coupledgp.features import HopPlan, WalkFeatures, plan_hops, sample_walks
-from coupledgp.features.walks.hops import split_series
 from coupledgp.graphs import Graph
+from coupledgp.graphs.hops import split_series
+from coupledgp.graphs.kernel_exact import chebyshev_coefficients
 from coupledgp.kernels import HeatKernel
 from coupledgp.kernels.gpytorch.walk_operators import (
     GraphSeriesLinearOperator,
     WalkFeatureLinearOperator,
 )
-from coupledgp.kernels.graph.exact import chebyshev_coefficients
 from tests.graph_cases import karate, weighted_graph
 
 # torch warns of sparse tensors that linear_operator's own indexing makes.

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
+from coupledgp.core.dense_evidence import ExpressionEvidence
+from coupledgp.core.problem import RowWeights
 from coupledgp.errors import InvalidInputError
 from coupledgp.expressions import RowKernel
-from coupledgp.inference.dense.evidence import ExpressionEvidence
-from coupledgp.inference.evidence.problem import RowWeights
 from coupledgp.kernels import Additive, RowCovariance, kernel_text, parse_kernel
 from coupledgp.kernels.additive import elementary
 from coupledgp.kernels.row_covariance import RowColumns

@@ -4,9 +4,7 @@ from functools import partial
 
 import pytest
 
-from coupledgp.search.tables import spectra as fit_spectrum
-from coupledgp.search.tables.local import Round
-from coupledgp.selection import (
+from coupledgp.tables import (
     exact_members,
     latent_kernels,
     member_kinds,
@@ -14,6 +12,8 @@ from coupledgp.selection import (
     race,
     tree_members,
 )
+from coupledgp.tables import spectrum_search as fit_spectrum
+from coupledgp.tables.local_search import Round
 
 
 def take_few_steps(patch: pytest.MonkeyPatch) -> None:

@@ -22,9 +22,9 @@ import torch
 from sklearn.exceptions import NotFittedError
 
 import coupledgp as cgp
+from coupledgp.core import estimator
 from coupledgp.features import FeatureMap
 from coupledgp.ground.parameters import folded
-from coupledgp.models import estimator
 from tests.models.few_steps import search_little, take_few_steps
 from tests.often import often
 

@@ -15,7 +15,7 @@ from sklearn.preprocessing import StandardScaler
 import coupledgp as cgp
 from coupledgp.errors import InvalidInputError
 from coupledgp.ground.parameters import folded
-from coupledgp.selection import automatic as auto_size
+from coupledgp.tables import coupling_fit as auto_size
 
 RNG = np.random.default_rng(8)
 X = RNG.normal(size=(200, 2))

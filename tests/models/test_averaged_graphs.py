@@ -5,13 +5,13 @@ import pytest
 from scipy.special import logsumexp
 
 import coupledgp as cgp
+from coupledgp.core.mixture import MixtureGP
 from coupledgp.errors import InvalidInputError, PrecisionWarning
-from coupledgp.gp.mixture import MixtureGP
-from coupledgp.gp.nodes import NodeGP
+from coupledgp.graphs.process import NodeGP
+from coupledgp.graphs.quadrature import KernelPosterior, distinguishable_range
 from coupledgp.ground.parameters import folded
 from coupledgp.kernels import HeatKernel
-from coupledgp.kernels.graph.families import LearnedKernel
-from coupledgp.search.nodes.quadrature import KernelPosterior, distinguishable_range
+from coupledgp.kernels.graph_families import LearnedKernel
 
 RING = cgp.Graph.from_edges(range(60), [*range(1, 60), 0])
 SEEN = np.arange(0, 60, 4)

@@ -7,8 +7,8 @@ import pytest
 
 import coupledgp as cgp
 from coupledgp.diagnostics.studies.study import CouplingStudy
-from coupledgp.selection.gains import cannot_gain
-from coupledgp.selection.search import select
+from coupledgp.tables.coupling_search import select
+from coupledgp.tables.gains import cannot_gain
 
 COUPLINGS = ("iid", "orthogonal", "orthogonal+pnc")
 LENGTHSCALE = 4.0

@@ -16,19 +16,19 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
 import coupledgp as cgp
+from coupledgp.core.latent import LatentGP
+from coupledgp.core.process import Data
+from coupledgp.core.units import Units
 from coupledgp.errors import InvalidInputError, ModelFileError
-from coupledgp.gp.latent import LatentGP
-from coupledgp.gp.protocol import Data
-from coupledgp.gp.units import Units
 from coupledgp.kernels import parse_kernel
 from coupledgp.likelihoods import Bernoulli
-from coupledgp.models.classifier import indicators, learn_classes, logits_of_shares
-from coupledgp.search.tables.expression import ObservedProblem
-from coupledgp.search.tables.local import Round
-from coupledgp.search.tables.local_problem import LocalProblem
-from coupledgp.selection import latent_kernels
-from coupledgp.selection.discrete_targets import left_out_power
-from coupledgp.selection.latent_kernels import LatentSize, left_out_log_densities, plan_kernels
+from coupledgp.tables import latent_kernels
+from coupledgp.tables.classifier import indicators, learn_classes, logits_of_shares
+from coupledgp.tables.discrete_targets import left_out_power
+from coupledgp.tables.expression_search import ObservedProblem
+from coupledgp.tables.latent_kernels import LatentSize, left_out_log_densities, plan_kernels
+from coupledgp.tables.local_problem import LocalProblem
+from coupledgp.tables.local_search import Round
 from tests.model_files import objects, opened, signed
 from tests.models.few_steps import search_little
 

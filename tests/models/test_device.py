@@ -16,9 +16,9 @@ import coupledgp as cgp
 from coupledgp.errors import InvalidInputError, MemoryLimitError
 from coupledgp.ground.devices import cuda_devices, free_bytes, parse_device
 from coupledgp.ground.parameters import folded
-from coupledgp.search.tables.batched_evidence import KEPT_ROWS
-from coupledgp.search.tables.local import Round
-from coupledgp.search.tables.spectrum_descent import KLSettings
+from coupledgp.tables.batched_evidence import KEPT_ROWS
+from coupledgp.tables.local_search import Round
+from coupledgp.tables.spectrum_descent import KLSettings
 from tests.often import often
 from tests.pretend_device import DEVICE, gradients_on, pretend_device
 
@@ -110,7 +110,7 @@ def test_fitted_spectra_are_fitted_on_the_device(
     device: torch.device, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     short = KLSettings(n_steps=10, n_queries=8, n_starts=2)
-    monkeypatch.setattr("coupledgp.search.tables.spectra.KLSettings", lambda: short)
+    monkeypatch.setattr("coupledgp.tables.spectrum_search.KLSettings", lambda: short)
     model = fit(sparse(**FITTED, teacher_rows=30, device=device))
     assert {member.features_.device for member in model.members_} == {device}
     assert np.isfinite(model.predict(POINTS)).all()
@@ -172,8 +172,8 @@ def short(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in ("models.local", "selection.near_members"):
         for name in ("SCREENING", "LOCAL_ROUNDS", "FITTING_ROUNDS"):
             monkeypatch.setattr(f"coupledgp.{module}.{name}", (Round(40, 3),))
-    monkeypatch.setattr("coupledgp.selection.member_kinds.SCREENING", (Round(40, 3),))
-    monkeypatch.setattr("coupledgp.selection.members.LEAST_ROWS", 20)
+    monkeypatch.setattr("coupledgp.tables.member_kinds.SCREENING", (Round(40, 3),))
+    monkeypatch.setattr("coupledgp.tables.members.LEAST_ROWS", 20)
 
 
 @pytest.mark.long

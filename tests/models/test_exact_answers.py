@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import coupledgp as cgp
+from coupledgp.graphs.posterior import DensePosterior, IterativePosterior
+from coupledgp.graphs.precision_posterior import PrecisionNodePosterior
 from coupledgp.ground.parameters import folded
-from coupledgp.inference.nodes.posterior import DensePosterior, IterativePosterior
-from coupledgp.inference.nodes.precision_posterior import PrecisionNodePosterior
 from coupledgp.kernels import HeatKernel, RegularizedLaplacianKernel
 
 GRID = cgp.Graph.from_networkx(nx.convert_node_labels_to_integers(nx.grid_2d_graph(36, 37)))

@@ -10,7 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 import coupledgp as cgp
 from coupledgp.ground.parameters import folded
-from coupledgp.selection import automatic
+from coupledgp.tables import coupling_fit as automatic
 
 RNG = np.random.default_rng(4)
 X = RNG.uniform(-2, 2, (420, 2))

@@ -8,15 +8,15 @@ import pandas as pd
 import pytest
 
 import coupledgp as cgp
+from coupledgp.core.process import Data
+from coupledgp.core.units import Units
 from coupledgp.errors import ExtrapolationWarning, InvalidInputError, NumericalError
-from coupledgp.gp.local_prior import LocalPrior
-from coupledgp.gp.protocol import Data
-from coupledgp.gp.units import Units
-from coupledgp.inference.neighbours.evidence import BatchEvidence, OrderedRows
-from coupledgp.search.tables.local import TABLE_KERNELS
-from coupledgp.search.tables.local_problem import LocalProblem
-from coupledgp.selection.exact_members import DenseModel, ExactMembers
 from coupledgp.spectra import parse_spectrum
+from coupledgp.tables.exact_members import DenseModel, ExactMembers
+from coupledgp.tables.local_evidence import BatchEvidence, OrderedRows
+from coupledgp.tables.local_prior import LocalPrior
+from coupledgp.tables.local_problem import LocalProblem
+from coupledgp.tables.local_search import TABLE_KERNELS
 from tests.models.few_steps import search_little
 from tests.often import often
 

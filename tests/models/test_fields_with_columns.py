@@ -7,10 +7,10 @@ from scipy.spatial.distance import cdist
 
 import coupledgp as cgp
 from coupledgp.errors import InvalidInputError
-from coupledgp.inference.fields.covariance import FieldCovariance
+from coupledgp.fields.covariance import FieldCovariance
+from coupledgp.fields.grid import COLUMN_SHARES, ColumnGrid
 from coupledgp.kernels.fields import FieldKernel, PositionKernel, WhittleMatern
-from coupledgp.models.files import load_model, save_model
-from coupledgp.search.fields.grid import COLUMN_SHARES, ColumnGrid
+from coupledgp.model_files import load_model, save_model
 
 PLATE = trimesh.creation.box((4.0, 3.0, 0.05))
 OPERATOR = cgp.LaplaceOperator.from_trimesh(PLATE, max_edge=0.4)

@@ -6,12 +6,12 @@ import trimesh
 
 import coupledgp as cgp
 from coupledgp.errors import InvalidInputError
-from coupledgp.models.files import load_model, save_model
-from coupledgp.search.fields.routes import (
+from coupledgp.fields.routes import (
     LEAST_GAIN,
     log_evidence,
     separating_cut,
 )
+from coupledgp.model_files import load_model, save_model
 
 BOX = trimesh.creation.box((4.0, 2.0, 1.0))
 WHOLE = cgp.LaplaceOperator.from_trimesh(BOX, max_edge=0.4)

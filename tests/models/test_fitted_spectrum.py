@@ -12,7 +12,7 @@ from scipy.stats import kstest, norm
 import coupledgp as cgp
 from coupledgp.errors import InvalidInputError
 from coupledgp.ground.parameters import folded
-from coupledgp.search.tables import spectra as fit_spectrum
+from coupledgp.tables import spectrum_search as fit_spectrum
 from tests.models.few_steps import take_few_steps
 
 M = 6

@@ -4,18 +4,18 @@ import numpy as np
 import pytest
 
 import coupledgp as cgp
+from coupledgp.core.posterior_draw import pilot_places
+from coupledgp.core.posterior_form import PosteriorForm
+from coupledgp.core.problem import RowWeights
 from coupledgp.diagnostics import compare
 from coupledgp.diagnostics.scoring.laws import law_of_process
 from coupledgp.diagnostics.scoring.subject import Subject
 from coupledgp.diagnostics.verdicts.closing import closings
 from coupledgp.errors import InvalidInputError, PrecisionWarning
 from coupledgp.features.registry import Drawn
-from coupledgp.gp.weight_space import FITTED_REMARK
 from coupledgp.ground.parameters import folded
-from coupledgp.inference.evidence.problem import RowWeights
-from coupledgp.inference.spectra.posterior_draw import pilot_places
-from coupledgp.inference.spectra.posterior_form import PosteriorForm
-from coupledgp.selection.search import select
+from coupledgp.tables.coupling_search import select
+from coupledgp.tables.weight_space import FITTED_REMARK
 
 RNG = np.random.default_rng(12)
 X = RNG.normal(size=(260, 2))

@@ -6,15 +6,15 @@ import pytest
 from scipy import stats
 from sklearn.base import clone
 
+from coupledgp import ExactGraphGPRegressor, GraphGPRegressor
 from coupledgp.diagnostics import gaussian_kl
 from coupledgp.errors import InvalidInputError, NumericalError
-from coupledgp.gp.node_priors import MAX_HOPS
-from coupledgp.gp.nodes import NodeGP
 from coupledgp.graphs import Graph
+from coupledgp.graphs.estimator import AUTO_KERNELS
+from coupledgp.graphs.prior_recipes import MAX_HOPS
+from coupledgp.graphs.process import NodeGP
 from coupledgp.ground.parameters import folded
 from coupledgp.kernels import HeatKernel, RegularizedLaplacianKernel, dense_kernel
-from coupledgp.models import ExactGraphGPRegressor, GraphGPRegressor
-from coupledgp.models.node_estimator import AUTO_KERNELS
 from tests.graph_cases import karate, weighted_graph
 
 CIRCLE = 60
@@ -376,7 +376,7 @@ def test_blocks_of_solves_are_the_whole(monkeypatch: pytest.MonkeyPatch) -> None
     ).fit(TRAIN, signal()[TRAIN])
     whole = gp.predict(TEST, return_cov=True)[1]
     std = gp.predict(TEST, return_std=True)[1]
-    monkeypatch.setattr("coupledgp.inference.nodes.posterior.BLOCK", 5)
+    monkeypatch.setattr("coupledgp.graphs.posterior.BLOCK", 5)
     np.testing.assert_allclose(gp.predict(TEST, return_cov=True)[1], whole, atol=1e-6)
     np.testing.assert_allclose(gp.predict(TEST, return_std=True)[1], std, rtol=1e-5)
 

@@ -66,7 +66,7 @@ def test_grids_hold_chances_of_classes(monkeypatch):
     np.testing.assert_array_equal(grid["chance"].to_numpy().reshape(6, 3), chances)
     assert grid["class"].to_numpy().tolist() == model.classes_.tolist()
     assert grid["label"].to_numpy().ravel().tolist() == model.predict(rows).tolist()
-    monkeypatch.setattr("coupledgp.models.grids.find_spec", lambda name: None)
+    monkeypatch.setattr("coupledgp.tables.grids.find_spec", lambda name: None)
     plain = model.predict_grid(AXES)
     np.testing.assert_array_equal(plain["chance"], grid["chance"])
     with pytest.raises(InvalidInputError, match="others: expected a value for each of"):

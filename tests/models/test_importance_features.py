@@ -15,7 +15,7 @@ from coupledgp.features import registry as features_registry
 from coupledgp.features.laplace import mixture_log_ratio
 from coupledgp.features.registry import make_features
 from coupledgp.ground.parameters import folded
-from coupledgp.search.tables.batched_evidence import KEPT_ROWS
+from coupledgp.tables.batched_evidence import KEPT_ROWS
 
 RNG = np.random.default_rng(3)
 X = RNG.normal([0.5, -1.0], size=(160, 2))

@@ -167,13 +167,13 @@ def test_what_is_not_given_is_refused() -> None:
 
 
 def test_too_many_rows_are_refused_with_their_cost(monkeypatch: Any) -> None:
-    monkeypatch.setattr("coupledgp.gp.exact.MOST_ITERATED", 100)
+    monkeypatch.setattr("coupledgp.tables.exact_process.MOST_ITERATED", 100)
     with pytest.raises(InvalidInputError, match=r"^X: expected at most 100 rows .* CPU s"):
         exact().fit(X, Y)
 
 
 def test_many_rows_left_out_are_refused(monkeypatch: Any) -> None:
-    monkeypatch.setattr("coupledgp.gp.inverse_covariance.MOST_LEFT_OUT", 50)
+    monkeypatch.setattr("coupledgp.core.inverse_covariance.MOST_LEFT_OUT", 50)
     process = exact().fit(X, Y).process_
     with pytest.raises(
         InvalidInputError, match=r"^groups: 260 observations .* at most 50; ask for some rows"

@@ -7,10 +7,10 @@ import pytest
 
 import coupledgp as cgp
 from coupledgp.cli import run
+from coupledgp.core.transformed import untransformed
 from coupledgp.couplings import PairwiseNorms, QuasiMonteCarlo, parse_coupling
 from coupledgp.couplings.frequencies.registry import DirectionsAndNorms, available_couplings
 from coupledgp.features.registry import Drawn
-from coupledgp.gp.transformed import untransformed
 from coupledgp.ground.parameters import folded
 
 RNG = np.random.default_rng(5)

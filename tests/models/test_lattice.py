@@ -10,17 +10,17 @@ import pandas as pd
 import pytest
 
 import coupledgp as cgp
+from coupledgp.core.budget import within_budget
+from coupledgp.core.problem import Hyperparameters
+from coupledgp.core.process import Data
+from coupledgp.core.units import Units
 from coupledgp.errors import InvalidInputError, NumericalError
-from coupledgp.gp.lattice_parts import TrendColumns
-from coupledgp.gp.protocol import Data
-from coupledgp.gp.units import Units
 from coupledgp.ground.progress import watched
-from coupledgp.inference.evidence.problem import Hyperparameters
-from coupledgp.inference.nodes.forecast import within_budget
-from coupledgp.search.tables import lattice_kernels
-from coupledgp.search.tables.lattice import HopelessError, LatticeFitter, RowsInMemory
-from coupledgp.search.tables.lattice_kernels import LatticeForecast, LatticeProblem
 from coupledgp.spectra import parse_spectrum
+from coupledgp.tables import lattice_kernels
+from coupledgp.tables.lattice_kernels import LatticeForecast, LatticeProblem
+from coupledgp.tables.lattice_parts import TrendColumns
+from coupledgp.tables.lattice_search import HopelessError, LatticeFitter, RowsInMemory
 
 rng = np.random.default_rng(0)
 X = rng.uniform(0, 10, (1500, 2))

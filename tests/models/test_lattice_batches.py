@@ -8,10 +8,10 @@ import pytest
 
 import coupledgp as cgp
 from coupledgp.errors import CoupledGPError, InvalidInputError
-from coupledgp.inference.lattice import system
-from coupledgp.models import lattice
-from coupledgp.search.tables import lattice as rows_of_lattices
-from coupledgp.search.tables import lattice_kernels
+from coupledgp.tables import lattice_kernels
+from coupledgp.tables import lattice_regressor as lattice
+from coupledgp.tables import lattice_search as rows_of_lattices
+from coupledgp.tables import lattice_system as system
 
 N = 3000
 rng = np.random.default_rng(0)

@@ -9,10 +9,10 @@ from sklearn.base import clone, is_classifier
 import coupledgp as cgp
 from coupledgp.core.sites import DenseRows, Observed, find_sites
 from coupledgp.errors import InvalidInputError, ModelFileError
-from coupledgp.kernels.graph.families import HeatKernel
+from coupledgp.graphs import latent_search as latent
+from coupledgp.graphs.latent_search import LOG_VARIANCE, NodeEvidence
+from coupledgp.kernels.graph_families import HeatKernel
 from coupledgp.likelihoods import Bernoulli, NegativeBinomial, Poisson, StudentT
-from coupledgp.search.nodes import latent
-from coupledgp.search.nodes.latent import LOG_VARIANCE, NodeEvidence
 from tests.model_files import changed
 
 RNG = np.random.default_rng(2)

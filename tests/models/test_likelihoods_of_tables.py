@@ -6,18 +6,18 @@ import numpy as np
 import pytest
 
 import coupledgp as cgp
+from coupledgp.core.latent import LatentGP
+from coupledgp.core.problem import RowWeights
+from coupledgp.core.process import Data
 from coupledgp.errors import InvalidInputError
-from coupledgp.gp.latent import LatentGP
-from coupledgp.gp.protocol import Data
-from coupledgp.gp.weight_space import WeightSpaceGP
-from coupledgp.inference.evidence.problem import RowWeights
 from coupledgp.kernels import parse_kernel
 from coupledgp.likelihoods import NegativeBinomial, Poisson, StudentT
-from coupledgp.models.likelihoods import law_and_units
-from coupledgp.search.tables.expression import ObservedProblem
-from coupledgp.search.tables.local_problem import LocalProblem
-from coupledgp.selection import latent_kernels
-from coupledgp.selection.latent_kernels import left_out_log_densities
+from coupledgp.tables import latent_kernels
+from coupledgp.tables.expression_search import ObservedProblem
+from coupledgp.tables.latent_kernels import left_out_log_densities
+from coupledgp.tables.likelihood_parameter import law_and_units
+from coupledgp.tables.local_problem import LocalProblem
+from coupledgp.tables.weight_space import WeightSpaceGP
 from tests.models.few_steps import search_little
 
 RNG = np.random.default_rng(5)

@@ -6,16 +6,16 @@ import numpy as np
 import pytest
 
 import coupledgp as cgp
+from coupledgp.core.mixture import MixtureGP
+from coupledgp.core.posterior_form import mixture_log_density
 from coupledgp.errors import ExtrapolationWarning, InvalidInputError
-from coupledgp.gp.mixture import MixtureGP
-from coupledgp.inference.spectra.posterior_form import mixture_log_density
-from coupledgp.search.tables.local import TABLE_KERNELS
-from coupledgp.selection import exact_members
-from coupledgp.selection.automatic import KINDS, plan_members
-from coupledgp.selection.exact_members import DenseModel, leave_one_out
-from coupledgp.selection.member_kinds import Size
-from coupledgp.selection.members import PRIOR_COUNT, TAIL_COUNT
-from coupledgp.selection.near_members import NEAR_ROUNDS
+from coupledgp.tables import exact_members
+from coupledgp.tables.coupling_fit import KINDS, plan_members
+from coupledgp.tables.exact_members import DenseModel, leave_one_out
+from coupledgp.tables.local_search import TABLE_KERNELS
+from coupledgp.tables.member_kinds import Size
+from coupledgp.tables.members import PRIOR_COUNT, TAIL_COUNT
+from coupledgp.tables.near_members import NEAR_ROUNDS
 from tests.models.few_steps import search_little
 from tests.often import often
 

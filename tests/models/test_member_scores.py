@@ -6,17 +6,17 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from coupledgp.gp.protocol import Data
-from coupledgp.gp.units import Units
+from coupledgp.core.process import Data
+from coupledgp.core.units import Units
 from coupledgp.kernels.expressions import parse_kernel
 from coupledgp.likelihoods.gaussian import normal_log_density
-from coupledgp.models.regressor import GPRegressor
-from coupledgp.search.tables.expression import ExpressionProblem
-from coupledgp.search.tables.local import LocalFitter
-from coupledgp.search.tables.local_problem import LocalProblem
-from coupledgp.selection.expression_members import ExpressionModel
-from coupledgp.selection.member_kinds import FittedMember, LeftOutScores
-from coupledgp.selection.members import MemberSearch
+from coupledgp.tables.expression_members import ExpressionModel
+from coupledgp.tables.expression_search import ExpressionProblem
+from coupledgp.tables.local_problem import LocalProblem
+from coupledgp.tables.local_search import LocalFitter
+from coupledgp.tables.member_kinds import FittedMember, LeftOutScores
+from coupledgp.tables.members import MemberSearch
+from coupledgp.tables.regressor import GPRegressor
 from tests.models.few_steps import search_little
 
 N = 25
@@ -110,7 +110,7 @@ def test_rows_that_are_far_off_make_the_tails_as_wide(n_far, least, most):
 def test_members_with_a_local_part_share_the_screening_of_its_kernels(monkeypatch):
     """It is found once, and each member is the same as alone."""
     search_little(monkeypatch)
-    monkeypatch.setattr("coupledgp.selection.members.LEAST_ROWS", 20)
+    monkeypatch.setattr("coupledgp.tables.members.LEAST_ROWS", 20)
     rng = np.random.default_rng(5)
     X = rng.normal(size=(200, 2))
     y = np.sin(3 * X[:, 0]) * X[:, 1] + 0.1 * rng.normal(size=200)

@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 
 import coupledgp as cgp
+from coupledgp.core.frozen_mean import folds_of
+from coupledgp.core.left_out import LeftOut
+from coupledgp.core.process import Data
+from coupledgp.core.transformed import TransformedGP
+from coupledgp.core.varying_noise import VaryingNoiseGP, variance_columns
 from coupledgp.errors import InvalidInputError, ModelFileError
-from coupledgp.gp.frozen_mean import folds_of
-from coupledgp.gp.left_out import LeftOut
-from coupledgp.gp.protocol import Data
-from coupledgp.gp.transformed import TransformedGP
-from coupledgp.gp.varying_noise import VaryingNoiseGP, variance_columns
-from coupledgp.models.files import load_model
-from coupledgp.selection.noise_choice import (
+from coupledgp.model_files import load_model
+from coupledgp.tables.noise_choice import (
     FOLDS,
     LEAST_ROWS,
     LeftOutRows,

@@ -11,8 +11,8 @@ import pytest
 from sklearn.base import BaseEstimator, clone
 
 import coupledgp as cgp
+from coupledgp.core.options import estimator, points_named
 from coupledgp.errors import InvalidInputError
-from coupledgp.models.options import estimator, points_named
 
 ESTIMATORS = [
     cgp.ExactGPRegressor, cgp.SparseSpectrumGPRegressor, cgp.LocalGPRegressor, cgp.GPRegressor,

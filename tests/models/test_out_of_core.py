@@ -7,12 +7,11 @@ import pandas as pd
 import pytest
 
 import coupledgp as cgp
-from coupledgp.batches import TableBatch
+from coupledgp.core.ladder import rung_sizes
+from coupledgp.core.passes import TableBatch
 from coupledgp.errors import CoupledGPError, InvalidInputError, MemoryLimitError
 from coupledgp.ground.parameters import folded
-from coupledgp.models import out_of_core
-from coupledgp.search.ladder import rung_sizes
-from coupledgp.search.tables import batched_evidence
+from coupledgp.tables import batched_evidence, out_of_core
 from tests.often import often
 
 N = 5000

@@ -42,7 +42,7 @@ from coupledgp.features import (
 from coupledgp.features.registry import FEATURE_MAPS
 from coupledgp.ground.parameters import folded
 from coupledgp.kernels import HeatKernel, register_graph_kernel
-from coupledgp.kernels.graph.families import GRAPH_KERNELS
+from coupledgp.kernels.graph_families import GRAPH_KERNELS
 from coupledgp.random import as_rng
 from coupledgp.spectra import GaussianSpectrum, register_spectrum
 from coupledgp.testing import FeatureMapContract

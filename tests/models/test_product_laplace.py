@@ -12,10 +12,10 @@ from coupledgp.errors import InvalidInputError
 from coupledgp.features import FourierFeatures
 from coupledgp.kernels import PositionKernel, ProductLaplace
 from coupledgp.linalg.system import SystemOptions
-from coupledgp.search.tables.local import MOST_AXES, TABLE_KERNELS, kernels_for
-from coupledgp.selection.exact_members import ExactMembers
-from coupledgp.selection.member_kinds import Size
 from coupledgp.spectra import parse_spectrum, spectrum_text
+from coupledgp.tables.exact_members import ExactMembers
+from coupledgp.tables.local_search import MOST_AXES, TABLE_KERNELS, kernels_for
+from coupledgp.tables.member_kinds import Size
 
 RNG = np.random.default_rng(4)
 X = RNG.uniform(-1, 1, (90, 3))
@@ -72,7 +72,7 @@ def test_files_keep_it(tmp_path):
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_iterative_products_are_dense_ones(dtype, monkeypatch):
     for name, size in (("TILE_ROWS", 32), ("TILE_COLUMNS", 20)):
-        monkeypatch.setattr(f"coupledgp.inference.dense.system.{name}", size)
+        monkeypatch.setattr(f"coupledgp.core.dense_system.{name}", size)
     system = fixed().fit(X, Y).exact_problem().system(SystemOptions(dtype=dtype))
     V = RNG.normal(size=(90, 2))
     found = system.product(torch.as_tensor(V, dtype=getattr(torch, dtype))).double().numpy()
@@ -123,7 +123,7 @@ def test_columns_of_one_lengthscale_are_not_rotated(monkeypatch):
     def rotated(inputs):
         raise AssertionError("rotated")
 
-    monkeypatch.setattr("coupledgp.search.tables.local.rotated", rotated)
+    monkeypatch.setattr("coupledgp.tables.local_search.rotated", rotated)
     table = pd.DataFrame({"level": np.arange(4).repeat(5).astype(str)})
     y = np.arange(20) // 5 + 0.1 * RNG.normal(size=20)
     cgp.LocalGPRegressor("laplace", 0, n_neighbors=4, random_state=0).fit(table, y)

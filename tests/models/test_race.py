@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 import coupledgp as cgp
-from coupledgp.selection.race import CLOSE, Runner, _order
+from coupledgp.tables.race import CLOSE, Runner, _order
 
 
 @dataclass(frozen=True)

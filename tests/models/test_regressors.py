@@ -13,10 +13,10 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import coupledgp as cgp
+from coupledgp.core.column_moments import laplace_lengthscale
 from coupledgp.errors import InvalidInputError, NumericalError
-from coupledgp.gp.columns import laplace_lengthscale
-from coupledgp.gp.weight_space import FeaturePrior
 from coupledgp.ground.parameters import folded
+from coupledgp.tables.weight_space import FeaturePrior
 
 FITTED = [
     cgp.SparseSpectrumGPRegressor(n_frequencies=12, random_state=0),  # n > M

@@ -6,16 +6,16 @@ import torch
 from scipy import stats
 
 import coupledgp as cgp
+from coupledgp.core.dense_evidence import ExactEvidence
+from coupledgp.core.posterior_form import mixture_weights
+from coupledgp.core.posterior_kl import Teacher, kl_per_point
+from coupledgp.core.problem import Hyperparameters, RowWeights
+from coupledgp.core.process import Data
+from coupledgp.core.statistics import DataStatistics, Moments
+from coupledgp.core.weights_evidence import FeatureEvidence
+from coupledgp.core.weights_posterior import FeatureStream
 from coupledgp.errors import InvalidInputError
 from coupledgp.features import FourierFeatures, LaplaceFeatures
-from coupledgp.gp.protocol import Data
-from coupledgp.inference.dense.evidence import ExactEvidence
-from coupledgp.inference.evidence.problem import Hyperparameters, RowWeights
-from coupledgp.inference.spectra.posterior_form import mixture_weights
-from coupledgp.inference.spectra.posterior_kl import Teacher, kl_per_point
-from coupledgp.inference.weights.evidence import FeatureEvidence
-from coupledgp.inference.weights.posterior import FeatureStream
-from coupledgp.inference.weights.statistics import DataStatistics, Moments
 from coupledgp.spectra import GaussianSpectrum
 
 RNG = np.random.default_rng(3)

@@ -8,9 +8,9 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 import coupledgp as cgp
+from coupledgp.core import ladder as ladder_module
+from coupledgp.core.minimise import OPTIMIZERS, Minimum
 from coupledgp.ground.parameters import folded
-from coupledgp.search import ladder as ladder_module
-from coupledgp.search.minimise import OPTIMIZERS, Minimum
 
 
 def table(n: int) -> tuple[np.ndarray, np.ndarray]:

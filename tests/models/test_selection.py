@@ -8,8 +8,8 @@ import pytest
 import coupledgp as cgp
 from coupledgp.errors import InvalidInputError
 from coupledgp.ground.parameters import folded
-from coupledgp.selection.member_kinds import HeldOutRows
-from coupledgp.selection.search import ERRORS, _Search, select
+from coupledgp.tables.coupling_search import ERRORS, _Search, select
+from coupledgp.tables.member_kinds import HeldOutRows
 
 RNG = np.random.default_rng(5)
 X = RNG.normal(size=(240, 2))

@@ -13,11 +13,11 @@ import pytest
 import trimesh
 
 import coupledgp as cgp
-from coupledgp.gp.lattice import LatticeGP
-from coupledgp.gp.protocol import Data
-from coupledgp.gp.units import Units
-from coupledgp.inference.lattice.lattice import PlaceBox
-from coupledgp.models.stored import OF_ONE_FIT
+from coupledgp.core.process import Data
+from coupledgp.core.stored import OF_ONE_FIT
+from coupledgp.core.units import Units
+from coupledgp.tables.lattice import PlaceBox
+from coupledgp.tables.lattice_process import LatticeGP
 
 # What becomes of each result where the model is given further rows. A renewed one has the value of
 # a model of the same hyperparameters that is given all rows at once; one of the search keeps its

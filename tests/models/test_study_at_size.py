@@ -11,9 +11,9 @@ import pytest
 import coupledgp as cgp
 from coupledgp.diagnostics import StochasticOptions
 from coupledgp.errors import InvalidInputError
-from coupledgp.gp.exact import ExactGP
-from coupledgp.gp.weight_space import WeightSpaceGP
 from coupledgp.ground.parameters import folded
+from coupledgp.tables.exact_process import ExactGP
+from coupledgp.tables.weight_space import WeightSpaceGP
 
 COMPARE = import_module("coupledgp.diagnostics.compare")  # the package's `compare` is the function
 RNG = np.random.default_rng(5)

@@ -8,17 +8,17 @@ import pytest
 from scipy import stats
 
 import coupledgp as cgp
+from coupledgp.core.problem import Hyperparameters, RowWeights
+from coupledgp.core.process import Data, PredictiveLaw
+from coupledgp.core.profile import ScaleBounds, profile_scales
+from coupledgp.core.target_maps import Span, back_transformed
+from coupledgp.core.transformed import TransformedGP
+from coupledgp.core.transforms import BoxCox, Identity, Log, Logit, TargetTransform, YeoJohnson
 from coupledgp.errors import ExtrapolationWarning, HeavyTailWarning, InvalidInputError
-from coupledgp.gp.exact import ExactGP, StationaryPrior
-from coupledgp.gp.protocol import Data, PredictiveLaw
-from coupledgp.gp.target_maps import Span, back_transformed
-from coupledgp.gp.transformed import TransformedGP
-from coupledgp.gp.transforms import BoxCox, Identity, Log, Logit, TargetTransform, YeoJohnson
 from coupledgp.ground.parameters import folded
-from coupledgp.inference.evidence.problem import Hyperparameters, RowWeights
-from coupledgp.search.profile import ScaleBounds, profile_scales
-from coupledgp.search.tables.transforms import TransformProblem, candidates, chosen, fit_transforms
 from coupledgp.spectra import GaussianSpectrum
+from coupledgp.tables.exact_process import ExactGP, StationaryPrior
+from coupledgp.tables.transform_search import TransformProblem, candidates, chosen, fit_transforms
 from tests.models.few_steps import take_few_steps
 from tests.often import often
 

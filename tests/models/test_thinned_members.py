@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from coupledgp.selection.members import DROPPED_DENSITY, _thinned
+from coupledgp.tables.members import DROPPED_DENSITY, _thinned
 
 
 def _density(densities: np.ndarray, weights: np.ndarray) -> float:

@@ -5,19 +5,19 @@ import pytest
 from scipy import integrate
 
 import coupledgp as cgp
+from coupledgp.core.left_out import LeftOut
+from coupledgp.core.mixture import MixtureGP
+from coupledgp.core.process import Data
+from coupledgp.core.target_maps import ToTargets
+from coupledgp.core.transformed import TransformedGP
+from coupledgp.core.transforms import Identity, Log
+from coupledgp.core.units import Units
 from coupledgp.errors import InvalidInputError
-from coupledgp.gp.left_out import LeftOut
-from coupledgp.gp.mixture import MixtureGP
-from coupledgp.gp.protocol import Data
-from coupledgp.gp.target_maps import ToTargets
-from coupledgp.gp.transformed import TransformedGP
-from coupledgp.gp.transforms import Identity, Log
-from coupledgp.gp.units import Units
-from coupledgp.search.tables.local_problem import LocalProblem
-from coupledgp.search.tables.transforms import screened_transforms
-from coupledgp.selection.member_kinds import MemberPlan
-from coupledgp.selection.members import MemberSearch
-from coupledgp.selection.transformed_members import TransformedMembers
+from coupledgp.tables.local_problem import LocalProblem
+from coupledgp.tables.member_kinds import MemberPlan
+from coupledgp.tables.members import MemberSearch
+from coupledgp.tables.transform_search import screened_transforms
+from coupledgp.tables.transformed_members import TransformedMembers
 from tests.models.few_steps import search_little
 
 RNG, N = np.random.default_rng(1), 205

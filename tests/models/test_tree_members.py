@@ -8,18 +8,18 @@ import pytest
 from sklearn.ensemble import HistGradientBoostingRegressor
 
 import coupledgp as cgp
-from coupledgp.core.codec import decoded, encoded
+from coupledgp.core.frozen_mean import BoostedTrees, FrozenMeanGP, folds_of, residuals
+from coupledgp.core.mixture import MixtureGP
+from coupledgp.core.problem import RowWeights
+from coupledgp.core.process import Data
+from coupledgp.core.units import Units
 from coupledgp.errors import DiscreteTargetsWarning, ModelFileError
-from coupledgp.gp.frozen_mean import BoostedTrees, FrozenMeanGP, folds_of, residuals
-from coupledgp.gp.mixture import MixtureGP
-from coupledgp.gp.protocol import Data
-from coupledgp.gp.units import Units
-from coupledgp.inference.evidence.problem import RowWeights
-from coupledgp.search.tables.local_problem import LocalProblem
-from coupledgp.selection.discrete_targets import DiscreteTargets
-from coupledgp.selection.member_kinds import FittedMember, LeftOutScores, MemberPlan
-from coupledgp.selection.members import MemberSearch, constant_means
-from coupledgp.selection.tree_members import TreeMembers, fit_trees
+from coupledgp.ground.codec import decoded, encoded
+from coupledgp.tables.discrete_targets import DiscreteTargets
+from coupledgp.tables.local_problem import LocalProblem
+from coupledgp.tables.member_kinds import FittedMember, LeftOutScores, MemberPlan
+from coupledgp.tables.members import MemberSearch, constant_means
+from coupledgp.tables.tree_members import TreeMembers, fit_trees
 from tests.models.few_steps import search_little
 
 RNG, N = np.random.default_rng(0), 205

@@ -9,9 +9,9 @@ import pytest
 
 import coupledgp as cgp
 from coupledgp.errors import NumericalError
-from coupledgp.selection import automatic
-from coupledgp.selection.member_kinds import HeldOutRows
-from coupledgp.selection.search import Prediction, Trial, _Search, select
+from coupledgp.tables import coupling_fit as automatic
+from coupledgp.tables.coupling_search import Prediction, Trial, _Search, select
+from coupledgp.tables.member_kinds import HeldOutRows
 
 RNG = np.random.default_rng(8)
 X = RNG.normal(size=(80, 2))

@@ -5,13 +5,13 @@ import pytest
 from scipy.spatial.distance import pdist
 
 import coupledgp as cgp
+from coupledgp.core.problem import RowWeights
+from coupledgp.core.process import Data
+from coupledgp.core.units import Units
 from coupledgp.errors import InvalidInputError
-from coupledgp.gp.protocol import Data
-from coupledgp.gp.units import Units
-from coupledgp.inference.evidence.problem import RowWeights
-from coupledgp.search.tables.local_problem import LocalProblem
-from coupledgp.selection.automatic import KINDS, plan_members
-from coupledgp.selection.member_kinds import Size
+from coupledgp.tables.coupling_fit import KINDS, plan_members
+from coupledgp.tables.local_problem import LocalProblem
+from coupledgp.tables.member_kinds import Size
 
 # Seconds in which 20 rows of 300 columns have no lengthscale for each column.
 BUDGET = 1.5

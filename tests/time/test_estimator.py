@@ -14,8 +14,8 @@ import pytest
 from sklearn.base import clone
 
 import coupledgp as cgp
+from coupledgp.core.transforms import Counts
 from coupledgp.errors import InvalidInputError, MemoryLimitError, ModelFileError
-from coupledgp.gp.transforms import Counts
 from coupledgp.time.estimator import looks_like_counts
 from tests.model_files import changed
 

@@ -11,7 +11,6 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from coupledgp.core.codec import stored_as
 from coupledgp.couplings.frequencies.base import FrequencyCoupling
 from coupledgp.couplings.frequencies.directions import (
     Directions,
@@ -32,6 +31,7 @@ from coupledgp.couplings.frequencies.norms import (
 )
 from coupledgp.couplings.frequencies.quadrature import QuadratureFrequencies, QuasiMonteCarlo
 from coupledgp.errors import InvalidInputError
+from coupledgp.ground.codec import stored_as
 from coupledgp.ground.validation import check_positive_int, unknown_choice
 from coupledgp.random import FloatArray, Seed, as_rng
 from coupledgp.registry import Registry, TextForm, check_text

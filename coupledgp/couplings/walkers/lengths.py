@@ -13,7 +13,6 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
-from coupledgp.core.codec import stored
 from coupledgp.couplings.walkers.sigma import (
     check_permutation,
     solved_permutation,
@@ -21,6 +20,7 @@ from coupledgp.couplings.walkers.sigma import (
 )
 from coupledgp.errors import InvalidInputError
 from coupledgp.graphs import Graph
+from coupledgp.ground.codec import stored
 from coupledgp.ground.validation import check_positive_int, check_vector, wrong
 from coupledgp.random import FloatArray, IntArray
 

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from coupledgp.core.codec import stored_as
 from coupledgp.couplings.walkers.lengths import (
     AntitheticLengths,
     GeometricLaw,
@@ -24,6 +23,7 @@ from coupledgp.couplings.walkers.steps import (
     SystematicSteps,
 )
 from coupledgp.errors import InvalidInputError
+from coupledgp.ground.codec import stored_as
 from coupledgp.random import FloatArray
 from coupledgp.registry import Registry, TextForm, check_text
 

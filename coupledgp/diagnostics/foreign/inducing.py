@@ -23,9 +23,9 @@ from coupledgp.diagnostics.foreign.table import ForeignTable
 from coupledgp.diagnostics.scoring.figures import Alternative
 from coupledgp.diagnostics.scoring.scores import paired_difference, point_nlpd
 from coupledgp.diagnostics.scoring.subject import some_rows
-from coupledgp.gp.exact import StationaryPrior
 from coupledgp.linalg.matrices import solve_lower
 from coupledgp.random import FloatArray
+from coupledgp.tables.exact_process import StationaryPrior
 
 # Training rows of a refit, of more a random part, and most inducing points that are tried.
 MOST_ROWS, MOST_POINTS = 2000, 256

@@ -9,16 +9,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from coupledgp.core.dense_evidence import in_lengthscales
+from coupledgp.core.problem import Hyperparameters
+from coupledgp.core.process import Data, Points, Problem
+from coupledgp.core.units import Units
 from coupledgp.errors import InvalidInputError
-from coupledgp.gp.dense_prior import DensePrior, DenseProblem
-from coupledgp.gp.exact import ExactGP, StationaryPrior
-from coupledgp.gp.protocol import Data, Points, Problem
-from coupledgp.gp.units import Units
 from coupledgp.ground.validation import check_positive, real_array, wrong
-from coupledgp.inference.dense.evidence import in_lengthscales
-from coupledgp.inference.evidence.problem import Hyperparameters
 from coupledgp.random import FloatArray
 from coupledgp.spectra import Spectrum, parse_spectrum
+from coupledgp.tables.dense_prior import DensePrior, DenseProblem
+from coupledgp.tables.exact_process import ExactGP, StationaryPrior
 
 # Covariances (n, p) of f between rows (n, d) and (p, d).
 KernelFunction = Callable[[FloatArray, FloatArray], FloatArray]

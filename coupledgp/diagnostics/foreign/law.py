@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from coupledgp.core.left_out import LeftOut
 from coupledgp.diagnostics.scoring.drawn_laws import DrawnLaws
 from coupledgp.diagnostics.scoring.laws import Law
 from coupledgp.diagnostics.scoring.quantile_laws import (
@@ -15,7 +16,6 @@ from coupledgp.diagnostics.scoring.quantile_laws import (
     is_distribution,
 )
 from coupledgp.errors import InvalidInputError
-from coupledgp.gp.left_out import LeftOut
 from coupledgp.ground.validation import (
     LARGEST_PRODUCT,
     check_magnitude,

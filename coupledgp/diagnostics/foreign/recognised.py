@@ -12,10 +12,10 @@ from coupledgp.diagnostics.foreign.table import ForeignTable
 from coupledgp.diagnostics.scoring.laws import law_of
 from coupledgp.diagnostics.scoring.subject import Subject, process_of
 from coupledgp.errors import InvalidInputError
-from coupledgp.gp.dense_prior import DenseProblem
-from coupledgp.gp.exact import StationaryPrior
 from coupledgp.ground.validation import wrong
 from coupledgp.random import FloatArray, IntArray
+from coupledgp.tables.dense_prior import DenseProblem
+from coupledgp.tables.exact_process import StationaryPrior
 
 
 def is_model(value: Any) -> bool:

@@ -20,8 +20,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
-from coupledgp.columns.arrow import arrow_columns, special_columns
-from coupledgp.columns.encoding import TableEncoding
 from coupledgp.diagnostics.foreign import gpytorch
 from coupledgp.diagnostics.foreign.kernel import StatedKernel
 from coupledgp.diagnostics.likelihoods.latent_kl import FunctionLaw
@@ -32,6 +30,8 @@ from coupledgp.ground.validation import check_magnitude, real_array, wrong
 from coupledgp.likelihoods.base import Likelihood
 from coupledgp.likelihoods.counts import Bernoulli, Probit
 from coupledgp.random import FloatArray, IntArray
+from coupledgp.tables.arrow import arrow_columns, special_columns
+from coupledgp.tables.encoding import TableEncoding
 
 
 class ForeignTable(NamedTuple):

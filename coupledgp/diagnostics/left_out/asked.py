@@ -8,16 +8,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from coupledgp.columns.codes import CategoryCode
+from coupledgp.core.process import Data, GaussianProcess
+from coupledgp.core.transformed import untransformed
 from coupledgp.diagnostics.rivals.observations import first_seen
 from coupledgp.diagnostics.scoring.subject import own_process, some_rows
 from coupledgp.errors import InvalidInputError
-from coupledgp.gp.fields import FieldGP
-from coupledgp.gp.precise_fields import PreciseFieldGP
-from coupledgp.gp.protocol import Data, GaussianProcess
-from coupledgp.gp.transformed import untransformed
+from coupledgp.fields.precise_process import PreciseFieldGP
+from coupledgp.fields.process import FieldGP
 from coupledgp.ground.validation import wrong
 from coupledgp.random import FloatArray, IntArray
+from coupledgp.tables.codes import CategoryCode
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,15 +17,15 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from coupledgp.core.process import GaussianProcess
 from coupledgp.diagnostics.scoring.score_table import per_cent
 from coupledgp.diagnostics.scoring.scores import group_means
 from coupledgp.diagnostics.sections.posterior import PosteriorReport
 from coupledgp.diagnostics.sections.section import ReportTable, Section, register_section
 from coupledgp.diagnostics.verdicts.verdict import ADEQUACY, QUALITY, Verdict
-from coupledgp.gp.local import LocalGP
-from coupledgp.gp.protocol import GaussianProcess
-from coupledgp.gp.weight_space import WeightSpaceGP
 from coupledgp.random import FloatArray, IntArray
+from coupledgp.tables.local_process import LocalGP
+from coupledgp.tables.weight_space import WeightSpaceGP
 
 if TYPE_CHECKING:
     from coupledgp.diagnostics.pages.picture import Picture

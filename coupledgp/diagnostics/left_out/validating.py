@@ -11,6 +11,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.spatial import cKDTree
 
+from coupledgp.core.dense_evidence import in_lengthscales
+from coupledgp.core.left_out import LeftOut
+from coupledgp.core.process import GaussianProcess
 from coupledgp.diagnostics.left_out.asked import LeftOutTask
 from coupledgp.diagnostics.left_out.report import CrossValidationReport, Optimism, optimism
 from coupledgp.diagnostics.residuals.columns import (
@@ -45,10 +48,7 @@ from coupledgp.diagnostics.verdicts.neighbour_residuals import (
 )
 from coupledgp.diagnostics.verdicts.variations import Variation, left_out_variations
 from coupledgp.errors import MemoryLimitError, NumericalError
-from coupledgp.gp.left_out import LeftOut
-from coupledgp.gp.protocol import GaussianProcess
 from coupledgp.ground.validation import check_positive_int
-from coupledgp.inference.dense.evidence import in_lengthscales
 from coupledgp.random import FloatArray, IntArray
 
 # Most observations whose joint law is drawn from.

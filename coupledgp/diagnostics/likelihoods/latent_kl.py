@@ -18,14 +18,14 @@ from typing import Any
 
 import numpy as np
 
+from coupledgp.core.latent import LatentGP
+from coupledgp.core.normalized_process import NormalizedProcess
+from coupledgp.core.process import GaussianProcess, Points
 from coupledgp.diagnostics.limits import DENSE_ROWS
 from coupledgp.diagnostics.probes import StochasticOptions, solved_law
 from coupledgp.diagnostics.scoring.divergences import gaussian_kl
 from coupledgp.diagnostics.scoring.subject import Subject, process_of, some_rows
 from coupledgp.errors import InvalidInputError
-from coupledgp.gp.latent import LatentGP
-from coupledgp.gp.normalized_process import NormalizedProcess
-from coupledgp.gp.protocol import GaussianProcess, Points
 from coupledgp.ground.progress import tell
 from coupledgp.ground.validation import check_choice, wrong
 from coupledgp.likelihoods.base import Likelihood

@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from coupledgp.core.latent import LatentGP
+from coupledgp.core.process import Points
 from coupledgp.diagnostics.likelihoods.class_laws import ClassLaws, ObservedLaws
 from coupledgp.diagnostics.likelihoods.evidence import (
     class_draws,
@@ -45,8 +47,6 @@ from coupledgp.diagnostics.verdicts.adequacy import SAME, Cost
 from coupledgp.diagnostics.verdicts.evidence import Evidence
 from coupledgp.diagnostics.verdicts.gathering import correlations, usual_groups
 from coupledgp.errors import InvalidInputError
-from coupledgp.gp.latent import LatentGP
-from coupledgp.gp.protocol import Points
 from coupledgp.ground.progress import reporter, tell
 from coupledgp.ground.validation import check_choice, wrong
 from coupledgp.likelihoods.base import Likelihood

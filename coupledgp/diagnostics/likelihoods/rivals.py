@@ -16,6 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln, ndtr
 
+from coupledgp.core.latent import LatentGP
+from coupledgp.core.normalized_process import NormalizedProcess
+from coupledgp.core.process import Data, Points
 from coupledgp.diagnostics.likelihoods.class_laws import ClassLaws
 from coupledgp.diagnostics.rivals.nodes import NodeRivals
 from coupledgp.diagnostics.rivals.observations import BaselinePrediction
@@ -26,10 +29,7 @@ from coupledgp.diagnostics.rivals.tables import TableRivals, drawn_parts
 from coupledgp.diagnostics.scoring.scores import point_nlpd
 from coupledgp.diagnostics.scoring.subject import some_rows
 from coupledgp.errors import CoupledGPError
-from coupledgp.geometry.locations import canonical
-from coupledgp.gp.latent import LatentGP
-from coupledgp.gp.normalized_process import NormalizedProcess
-from coupledgp.gp.protocol import Data, Points
+from coupledgp.fields.locations import canonical
 from coupledgp.random import FloatArray, IntArray
 
 # Rows that rivals of tables are fitted to at most.

@@ -18,16 +18,16 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse import csgraph
 
+from coupledgp.core.left_out import rows_of_groups
 from coupledgp.diagnostics.rivals.observations import (
     BaselinePrediction,
     Observations,
     ObservedUnits,
 )
 from coupledgp.errors import NumericalError
-from coupledgp.geometry.locations import split_points
-from coupledgp.geometry.networks import shortest_links
-from coupledgp.geometry.operator import LaplaceOperator
-from coupledgp.gp.left_out import rows_of_groups
+from coupledgp.fields.locations import split_points
+from coupledgp.fields.networks import shortest_links
+from coupledgp.fields.operator import LaplaceOperator
 from coupledgp.linalg.conjugate_gradients import solve_columns
 from coupledgp.linalg.sparse_cholesky import SparseFactor, elimination_order
 from coupledgp.random import FloatArray, IntArray

@@ -15,8 +15,8 @@ from coupledgp.diagnostics.rivals.observations import (
     Observations,
     ObservedUnits,
 )
-from coupledgp.inference.neighbours.nearest import BRUTE_ROWS, TREE_DIM, nearest
 from coupledgp.random import FloatArray, IntArray
+from coupledgp.tables.nearest import BRUTE_ROWS, TREE_DIM, nearest
 
 # Neighbours among which one of another group is looked for before all others are.
 CANDIDATES = 8

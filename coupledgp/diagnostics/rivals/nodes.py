@@ -18,15 +18,15 @@ from functools import cached_property
 import numpy as np
 from scipy import sparse
 
+from coupledgp.core.budget import factor_seconds
+from coupledgp.core.problem import RowWeights
 from coupledgp.diagnostics.rivals.harmonic import HarmonicDomain, HarmonicRival
 from coupledgp.diagnostics.rivals.nearest import WayFinder
 from coupledgp.diagnostics.rivals.observations import Observations
 from coupledgp.diagnostics.rivals.rival import Baseline, Baselines, Maker
 from coupledgp.graphs import Graph
+from coupledgp.graphs.precision import precision_work
 from coupledgp.ground.memory import available_bytes
-from coupledgp.inference.evidence.problem import RowWeights
-from coupledgp.inference.nodes.forecast import factor_seconds
-from coupledgp.inference.nodes.precision import precision_work
 from coupledgp.random import FloatArray, IntArray
 
 # Stiffness of the spring to an observation of weight one, in units of the node's degree.

@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from coupledgp.core.problem import RowWeights
+from coupledgp.core.target_maps import mapped_moments
+from coupledgp.core.transforms import TargetTransform
 from coupledgp.diagnostics.scoring.laws import TransformedLaws
 from coupledgp.errors import InvalidInputError
-from coupledgp.gp.target_maps import mapped_moments
-from coupledgp.gp.transforms import TargetTransform
-from coupledgp.inference.evidence.problem import RowWeights
 from coupledgp.random import FloatArray, IntArray
 
 

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from coupledgp.diagnostics.rivals.nodes import NodeRivals
-from coupledgp.diagnostics.rivals.observations import Rivals
-from coupledgp.diagnostics.rivals.places import FieldRivals
-from coupledgp.diagnostics.rivals.rival import Baselines
-from coupledgp.diagnostics.rivals.tables import TableRivals
-from coupledgp.geometry.locations import canonical
-from coupledgp.gp.fields import FieldGP
-from coupledgp.gp.nodes import NodeGP
-from coupledgp.gp.precise_fields import PreciseFieldGP
-from coupledgp.gp.protocol import GaussianProcess, Points
-from coupledgp.gp.transformed import (
+from coupledgp.core.process import GaussianProcess, Points
+from coupledgp.core.transformed import (
     TransformedGP,
     mixed_parts,
     transformed_data,
     untransformed,
 )
-from coupledgp.gp.transforms import TargetTransform
+from coupledgp.core.transforms import TargetTransform
+from coupledgp.diagnostics.rivals.nodes import NodeRivals
+from coupledgp.diagnostics.rivals.observations import Rivals
+from coupledgp.diagnostics.rivals.places import FieldRivals
+from coupledgp.diagnostics.rivals.rival import Baselines
+from coupledgp.diagnostics.rivals.tables import TableRivals
+from coupledgp.fields.locations import canonical
+from coupledgp.fields.precise_process import PreciseFieldGP
+from coupledgp.fields.process import FieldGP
+from coupledgp.graphs.process import NodeGP
 from coupledgp.random import IntArray
 
 # Share of the weight of a mixture from which its transform of the targets is the model's.

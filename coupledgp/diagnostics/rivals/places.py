@@ -22,15 +22,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from coupledgp.core.left_out import rows_of_groups
+from coupledgp.core.problem import RowWeights
 from coupledgp.diagnostics.rivals.harmonic import HarmonicDomain, HarmonicRival, linked
 from coupledgp.diagnostics.rivals.nearest import Finder, RowFinder, WayFinder
 from coupledgp.diagnostics.rivals.observations import BaselinePrediction, Observations
 from coupledgp.diagnostics.rivals.rival import Baseline, Baselines, Maker
 from coupledgp.errors import InvalidInputError
-from coupledgp.geometry.locations import Locations, canonical, location_positions, location_rows
-from coupledgp.geometry.operator import LaplaceOperator
-from coupledgp.gp.left_out import rows_of_groups
-from coupledgp.inference.evidence.problem import RowWeights
+from coupledgp.fields.locations import Locations, canonical, location_positions, location_rows
+from coupledgp.fields.operator import LaplaceOperator
 from coupledgp.random import FloatArray, IntArray
 
 # Observations, drawn at random, from which its hyperparameters are found, and restarts of that.

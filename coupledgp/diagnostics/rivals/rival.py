@@ -14,13 +14,13 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from sklearn.base import clone
 
+from coupledgp.core.process import GaussianProcess, Points
 from coupledgp.diagnostics.foreign.recognised import is_model, law_of_model
 from coupledgp.diagnostics.rivals.nearest import Finder, left_out_by_nearest, predicted_by_nearest
 from coupledgp.diagnostics.rivals.observations import BaselinePrediction, Observations, Rivals
 from coupledgp.diagnostics.scoring.laws import PointLaws, ProcessLaws
 from coupledgp.diagnostics.scoring.subject import process_of
 from coupledgp.errors import InvalidInputError, MemoryLimitError, NumericalError
-from coupledgp.gp.protocol import GaussianProcess, Points
 from coupledgp.ground.progress import reporter, tell
 from coupledgp.ground.threads import suited_threads
 from coupledgp.ground.validation import check_choice
@@ -50,7 +50,7 @@ class Rival:
     ----------
     name : str
     fit : callable
-        Takes data, `coupledgp.gp.protocol.Data` or `SensorReadings`, and the seconds that are left.
+        Takes data, `core.process.Data` or `SensorReadings`, and the seconds that are left.
         Returns what `laws_at` takes, a `FittedRival`, or a sentence that says why there is nothing.
     action : str
         The advice if it wins, a sentence in the imperative.

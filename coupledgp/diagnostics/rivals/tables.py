@@ -18,6 +18,8 @@ from functools import cached_property, partial
 
 import numpy as np
 
+from coupledgp.core.left_out import rows_of_groups
+from coupledgp.core.problem import RowWeights
 from coupledgp.diagnostics.rivals.flexible import (
     AdditiveRival,
     BoostedRival,
@@ -33,9 +35,7 @@ from coupledgp.diagnostics.rivals.observations import (
 )
 from coupledgp.diagnostics.rivals.rival import Baseline, Baselines, Maker
 from coupledgp.errors import MemoryLimitError
-from coupledgp.gp.left_out import rows_of_groups
 from coupledgp.ground.validation import varies
-from coupledgp.inference.evidence.problem import RowWeights
 from coupledgp.random import FloatArray, IntArray
 
 # Smallest eigenvalue of the share of the other rows in a direction; below it a group is all that

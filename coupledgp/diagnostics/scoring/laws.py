@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from coupledgp.core.process import GaussianProcess, Points
+from coupledgp.core.target_maps import mapped_back
+from coupledgp.core.transforms import TargetTransform
 from coupledgp.diagnostics.scoring.score_table import OwnLaws, PointScore
 from coupledgp.diagnostics.scoring.subject import Subject
 from coupledgp.errors import InvalidInputError
-from coupledgp.gp.protocol import GaussianProcess, Points
-from coupledgp.gp.target_maps import mapped_back
-from coupledgp.gp.transforms import TargetTransform
 from coupledgp.ground.validation import LARGEST_PRODUCT, check_magnitude, real_array, wrong
 from coupledgp.linalg.system import BoundedLaw
 from coupledgp.random import FloatArray, IntArray

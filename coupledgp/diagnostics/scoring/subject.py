@@ -10,9 +10,9 @@ from typing import Any, ParamSpec, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from coupledgp.core.mixture import MixtureGP
+from coupledgp.core.process import Data, GaussianProcess
 from coupledgp.errors import InvalidInputError
-from coupledgp.gp.mixture import MixtureGP
-from coupledgp.gp.protocol import Data, GaussianProcess
 from coupledgp.ground.threads import suited_threads
 from coupledgp.random import FloatArray, IntArray
 

@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from coupledgp.columns.globe import Globe
+from coupledgp.core.process import Data, GaussianProcess
+from coupledgp.core.transformed import has_normal_noise, untransformed
 from coupledgp.diagnostics.moves import ColumnMoves
 from coupledgp.diagnostics.scoring.subject import process_of
 from coupledgp.diagnostics.sections.section import ReportTable, Section
 from coupledgp.errors import CoupledGPError
-from coupledgp.gp.lattice import LatticeGP
-from coupledgp.gp.protocol import Data, GaussianProcess
-from coupledgp.gp.transformed import has_normal_noise, untransformed
 from coupledgp.random import FloatArray, IntArray
+from coupledgp.tables.globe import Globe
+from coupledgp.tables.lattice_process import LatticeGP
 
 if TYPE_CHECKING:
     from coupledgp.diagnostics.pages.place_map import PlaceMap

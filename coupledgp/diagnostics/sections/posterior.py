@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 
 from numpy.typing import ArrayLike
 
+from coupledgp.core.transformed import TransformedGP, forward
 from coupledgp.diagnostics.moves import ColumnMoves
 from coupledgp.diagnostics.scoring.arviz_groups import as_arviz, groups_of
 from coupledgp.diagnostics.scoring.laws import check_targets
@@ -26,7 +27,6 @@ from coupledgp.diagnostics.sections.report import Rendered
 from coupledgp.diagnostics.sections.section import sections_of
 from coupledgp.diagnostics.verdicts.result import ComparisonResult
 from coupledgp.errors import InvalidInputError
-from coupledgp.gp.transformed import TransformedGP, forward
 from coupledgp.ground.validation import check_positive_int
 from coupledgp.random import FloatArray
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from coupledgp.core.budget import seconds_of
 from coupledgp.diagnostics.rivals.contest import Contest, Entry
 from coupledgp.diagnostics.rivals.rival import Rival, chosen_rivals
 from coupledgp.diagnostics.scoring.figures import Skipped
@@ -21,7 +22,6 @@ from coupledgp.diagnostics.studies.tables import csv_of
 from coupledgp.errors import InvalidInputError
 from coupledgp.ground.output import write_text
 from coupledgp.ground.validation import check_choice, check_positive_int, wrong
-from coupledgp.inference.nodes.forecast import seconds_of
 from coupledgp.random import draw_seed
 
 if TYPE_CHECKING:

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from coupledgp.core.target_maps import mapped_back
 from coupledgp.diagnostics.space_time.record import (
     FORECAST,
     GAP,
     OBSERVED,
     SensorSeries,
 )
-from coupledgp.gp.target_maps import mapped_back
 from coupledgp.ground.validation import check_choice
 from coupledgp.random import FloatArray, IntArray
 from coupledgp.time.axis import TimeAxis

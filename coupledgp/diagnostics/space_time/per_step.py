@@ -15,10 +15,10 @@ from scipy.linalg import cho_solve
 from scipy.optimize import minimize_scalar
 
 from coupledgp.diagnostics.space_time.splits import SensorReadings
-from coupledgp.geometry.operator import LaplaceOperator
+from coupledgp.fields.operator import LaplaceOperator
 from coupledgp.graphs import Graph
-from coupledgp.kernels.graph.exact import SeriesOperator, dense_kernel
-from coupledgp.kernels.graph.families import GraphMaternKernel
+from coupledgp.graphs.kernel_exact import SeriesOperator, dense_kernel
+from coupledgp.kernels.graph_families import GraphMaternKernel
 from coupledgp.random import FloatArray, IntArray
 
 # Largest number of nodes whose kernel comes from all eigenvectors, and error of series beyond.

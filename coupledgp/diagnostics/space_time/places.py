@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from coupledgp.errors import InvalidInputError
-from coupledgp.formats.projection import LONLAT
-from coupledgp.geometry import LaplaceOperator
-from coupledgp.geometry.degrees import local_degrees
+from coupledgp.fields import LaplaceOperator
+from coupledgp.fields.degrees import local_degrees
+from coupledgp.fields.projection import LONLAT
 from coupledgp.graphs import Graph
 from coupledgp.random import FloatArray, IntArray
 

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from coupledgp.core.transforms import TargetTransform
 from coupledgp.diagnostics.scoring.laws import PointLaws, TransformedLaws
 from coupledgp.diagnostics.scoring.score_table import NLPD, PointScore, paired_scores
 from coupledgp.diagnostics.scoring.scores import (
@@ -17,7 +18,6 @@ from coupledgp.diagnostics.scoring.scores import (
     paired_difference,
 )
 from coupledgp.diagnostics.space_time.splits import DAY, BoolArray, SensorReadings, SpaceTimeSplit
-from coupledgp.gp.transforms import TargetTransform
 from coupledgp.random import FloatArray
 
 LEVEL = 0.95

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from coupledgp.core.target_maps import mapped_back, mapped_moments
+from coupledgp.core.transforms import TargetTransform
 from coupledgp.diagnostics.scoring.scores import group_means
 from coupledgp.diagnostics.space_time.scoring import SCORED, SpaceTimeLaw
 from coupledgp.diagnostics.studies.tables import csv_of
-from coupledgp.gp.target_maps import mapped_back, mapped_moments
-from coupledgp.gp.transforms import TargetTransform
 from coupledgp.ground.output import write_text
 from coupledgp.random import FloatArray, IntArray
 

@@ -7,7 +7,7 @@ from scipy import sparse
 from scipy.sparse import csgraph
 
 from coupledgp.diagnostics.space_time.splits import DAY, SensorReadings
-from coupledgp.geometry.operator import LaplaceOperator
+from coupledgp.fields.operator import LaplaceOperator
 from coupledgp.random import FloatArray, IntArray
 
 # Bins of a day in which readings are averaged where steps are shorter.

@@ -15,6 +15,15 @@ from typing import Any
 
 import numpy as np
 
+from coupledgp.core.column_moments import spread_lengthscale
+from coupledgp.core.dense_evidence import ExactEvidence
+from coupledgp.core.optimize import maximise_evidence
+from coupledgp.core.posterior_draw import LEAST_DRAWN_ROWS, LEAST_PER_DIMENSION
+from coupledgp.core.process import Data, GaussianProcess
+from coupledgp.core.starts import SearchSpace
+from coupledgp.core.transformed import transformed_data
+from coupledgp.core.transforms import Identity
+from coupledgp.core.units import Units
 from coupledgp.couplings.frequencies.registry import PosteriorLaw, describe_coupling
 from coupledgp.diagnostics.rivals.observations import BaselinePrediction
 from coupledgp.diagnostics.scoring.laws import Law, law_of_process
@@ -23,20 +32,11 @@ from coupledgp.diagnostics.scoring.scores import MeanOverPoints, nlpd, paired_di
 from coupledgp.diagnostics.scoring.subject import Subject, process_of, some_rows
 from coupledgp.errors import CoupledGPError, HeavyTailWarning
 from coupledgp.features import FourierFeatures
-from coupledgp.gp.columns import spread_lengthscale
-from coupledgp.gp.dense_prior import DenseProblem
-from coupledgp.gp.exact import ExactGP, StationaryPrior
-from coupledgp.gp.protocol import Data, GaussianProcess
-from coupledgp.gp.transformed import transformed_data
-from coupledgp.gp.transforms import Identity
-from coupledgp.gp.units import Units
-from coupledgp.inference.dense.evidence import ExactEvidence
-from coupledgp.inference.spectra.posterior_draw import LEAST_DRAWN_ROWS, LEAST_PER_DIMENSION
 from coupledgp.random import FloatArray
-from coupledgp.search.optimize import maximise_evidence
-from coupledgp.search.starts import SearchSpace
-from coupledgp.search.tables.transforms import fit_transforms
 from coupledgp.spectra import Spectrum
+from coupledgp.tables.dense_prior import DenseProblem
+from coupledgp.tables.exact_process import ExactGP, StationaryPrior
+from coupledgp.tables.transform_search import fit_transforms
 
 # Factor on the number of features or walkers that is tried.
 LARGER = 4

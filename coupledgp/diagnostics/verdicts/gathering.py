@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from coupledgp.core.conformal import conformal_intervals
+from coupledgp.core.process import Data
 from coupledgp.diagnostics.residuals.columns import PREDICTED, Carried, columns_of, equal_columns
 from coupledgp.diagnostics.residuals.counts import CountLaw
 from coupledgp.diagnostics.residuals.findings import look, normal_scores, predicted_columns
@@ -38,10 +40,8 @@ from coupledgp.diagnostics.verdicts.neighbour_residuals import (
 from coupledgp.diagnostics.verdicts.quality import better_flexible
 from coupledgp.diagnostics.verdicts.variations import problem_of, variations
 from coupledgp.errors import CoupledGPError, NumericalError
-from coupledgp.gp.conformal import conformal_intervals
-from coupledgp.gp.exact import StationaryPrior
-from coupledgp.gp.protocol import Data
 from coupledgp.random import FloatArray, IntArray
+from coupledgp.tables.exact_process import StationaryPrior
 
 # Most points at which calibration and misfit are measured: draws of the joint law of more cost
 # seconds. Of more, a random part is taken.

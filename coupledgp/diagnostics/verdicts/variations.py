@@ -21,16 +21,14 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import gammaln
 
+from coupledgp.core.process import Data, GaussianProcess
+from coupledgp.core.units import Units
 from coupledgp.diagnostics.scoring.scores import paired_difference, point_nlpd
 from coupledgp.diagnostics.scoring.subject import Subject, some_rows
 from coupledgp.diagnostics.verdicts.varying import Sample, Varied, varied
 from coupledgp.diagnostics.verdicts.verdict import EVIDENCE
 from coupledgp.errors import CoupledGPError
 from coupledgp.expressions import OPERATORS, Kernel, Sum
-from coupledgp.gp.dense_prior import DensePrior, DenseProblem, KernelPrior, covariance_of
-from coupledgp.gp.exact import ExactGP, StationaryPrior
-from coupledgp.gp.protocol import Data, GaussianProcess
-from coupledgp.gp.units import Units
 from coupledgp.kernels.additive import BASES, Additive
 from coupledgp.kernels.row_covariance import RowColumns
 from coupledgp.kernels.rows import Linear
@@ -43,6 +41,8 @@ from coupledgp.spectra import (
     Spectrum,
     spectrum_text,
 )
+from coupledgp.tables.dense_prior import DensePrior, DenseProblem, KernelPrior, covariance_of
+from coupledgp.tables.exact_process import ExactGP, StationaryPrior
 
 # Smoothness of kernels, and factors on lengthscales at which draws of them look most alike: rougher
 # kernels have longer ones.

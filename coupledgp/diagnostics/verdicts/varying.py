@@ -26,8 +26,8 @@ from scipy.linalg import cho_solve, solve_triangular
 
 from coupledgp.diagnostics.scoring.scores import paired_difference, point_nlpd
 from coupledgp.diagnostics.scoring.subject import some_rows
-from coupledgp.gp.dense_prior import DensePrior
 from coupledgp.random import FloatArray
+from coupledgp.tables.dense_prior import DensePrior
 
 # Strengths a of the changes, and factors c on the range beside its variation.
 RANGES = ((0.5, 1.0), (0.5, 1.5), (1.0, 1.0), (1.0, 2.0), (1.5, 2.0), (2.0, 2.0), (2.0, 3.0))

@@ -24,16 +24,16 @@ from coupledgp.couplings import WalkerCouplingLike, parse_walker_coupling
 from coupledgp.couplings.walkers.registry import LengthLawLike, parse_length_law
 from coupledgp.errors import InvalidInputError
 from coupledgp.features import HopPlan, Truncation, Walks, plan_hops, sample_walks, walked_series
-from coupledgp.features.walks.hops import series_at_scales, split_series
-from coupledgp.features.walks.lengths import SERIES_TOLERANCE, n_terms_for
-from coupledgp.features.walks.visits import Expanded, form_of, packed
 from coupledgp.graphs import Graph
 from coupledgp.graphs.graph import check_graph
+from coupledgp.graphs.hops import series_at_scales, split_series
+from coupledgp.graphs.walk_lengths import SERIES_TOLERANCE, n_terms_for
+from coupledgp.graphs.walk_visits import Expanded, form_of, packed
 from coupledgp.ground.tensors import Differentiable, Tensor, torch
 from coupledgp.ground.validation import check_positive_int
 from coupledgp.kernels.gpytorch.walk_operators import WalkFeatureLinearOperator
-from coupledgp.kernels.graph.base import GraphKernel
-from coupledgp.kernels.graph.families import GraphKernelLike, parse_graph_kernel
+from coupledgp.kernels.graph import GraphKernel
+from coupledgp.kernels.graph_families import GraphKernelLike, parse_graph_kernel
 from coupledgp.random import FloatArray, Seed
 
 # Multiples of the scale that the length law is made for. Training moves the scale and draws no

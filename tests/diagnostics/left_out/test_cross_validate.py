@@ -9,12 +9,12 @@ import pyarrow as pa
 import pytest
 
 import coupledgp as cgp
+from coupledgp.core.process import Data
 from coupledgp.diagnostics.left_out.asked import LeftOutTask
 from coupledgp.diagnostics.left_out.report import optimism, rows_table
 from coupledgp.diagnostics.rivals.of_process import left_out_rivals
 from coupledgp.diagnostics.scoring.scores import error_over_groups, point_crps
 from coupledgp.errors import CoupledGPError, InvalidInputError
-from coupledgp.gp.protocol import Data
 
 RNG = np.random.default_rng(12)
 X = RNG.uniform(-2, 2, (120, 2))

@@ -5,10 +5,10 @@ from dataclasses import replace
 import numpy as np
 
 import coupledgp as cgp
+from coupledgp.core.mixture import MixtureGP
+from coupledgp.core.units import Units
 from coupledgp.diagnostics import cross_validate
 from coupledgp.diagnostics.scoring.scores import coverage
-from coupledgp.gp.mixture import MixtureGP
-from coupledgp.gp.units import Units
 
 RNG = np.random.default_rng(9)
 X = RNG.uniform(-2, 2, (110, 1))[:40]

@@ -4,15 +4,15 @@ from functools import cache
 
 import numpy as np
 
+from coupledgp.core.latent import LatentGP
+from coupledgp.core.problem import Hyperparameters, RowWeights
+from coupledgp.core.process import Data
 from coupledgp.features.registry import make_features
-from coupledgp.gp.exact import StationaryPrior
-from coupledgp.gp.latent import LatentGP
-from coupledgp.gp.protocol import Data
-from coupledgp.gp.weight_space import FeaturePrior
-from coupledgp.inference.evidence.problem import Hyperparameters, RowWeights
 from coupledgp.likelihoods import Bernoulli, Poisson
-from coupledgp.selection.latent_kernels import one_row
 from coupledgp.spectra import parse_spectrum
+from coupledgp.tables.exact_process import StationaryPrior
+from coupledgp.tables.latent_kernels import one_row
+from coupledgp.tables.weight_space import FeaturePrior
 
 SPECTRUM = parse_spectrum("gaussian")
 HYPER = Hyperparameters(np.ones(2), 2.0, 1.0)

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import coupledgp as cgp
+from coupledgp.core.units import Units
 from coupledgp.diagnostics import ClassReport, LikelihoodReport, compare
 from coupledgp.diagnostics.likelihoods.class_laws import ObservedLaws
 from coupledgp.diagnostics.likelihoods.evidence import class_draws
@@ -14,7 +15,6 @@ from coupledgp.diagnostics.likelihoods.latent_kl import FunctionLaw
 from coupledgp.diagnostics.likelihoods.reporting import chances_of, likelihood_report
 from coupledgp.diagnostics.verdicts.verdict import ADEQUACY, HONESTY, QUALITY
 from coupledgp.errors import InvalidInputError
-from coupledgp.gp.units import Units
 from coupledgp.likelihoods import Bernoulli, NegativeBinomial, Poisson, StudentT
 from tests.diagnostics.likelihoods import cases
 
@@ -166,8 +166,8 @@ def test_nodes_have_label_propagation_beside_them():
     made = cgp.ExactGraphGPRegressor(ring, "matern", optimizer=None)
     own = made.fit(nodes[:30], labels[nodes[:30]].astype(float)).process_
     function = replace(own, units=Units(np.zeros(1), np.ones(1)))
-    from coupledgp.gp.latent import LatentGP
-    from coupledgp.gp.protocol import Data
+    from coupledgp.core.latent import LatentGP
+    from coupledgp.core.process import Data
 
     data = Data.of(own.data.points, labels[own.data.points, None].astype(float))
     model = LatentGP.given([function], Bernoulli(), data)

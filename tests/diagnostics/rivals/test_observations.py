@@ -5,11 +5,11 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from coupledgp.core.problem import RowWeights
 from coupledgp.diagnostics.rivals.contest import BesideBaseline
 from coupledgp.diagnostics.rivals.nearest import WayFinder
 from coupledgp.diagnostics.rivals.observations import BaselinePrediction, Observations
 from coupledgp.diagnostics.rivals.tables import LinearFit, TableRivals
-from coupledgp.inference.evidence.problem import RowWeights
 
 RNG = np.random.default_rng(7)
 SITE = np.array([0, 0, 0, 1, 1, 2, 0, 1])

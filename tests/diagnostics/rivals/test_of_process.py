@@ -5,14 +5,14 @@ import pytest
 import trimesh
 
 import coupledgp as cgp
+from coupledgp.core.left_out import LeftOut
+from coupledgp.core.transformed import forward
 from coupledgp.diagnostics import BaselinePrediction, BesideBaseline, left_out_rivals, rivals_of
 from coupledgp.diagnostics.rivals.nodes import NodeRivals
 from coupledgp.diagnostics.rivals.places import FieldRivals
 from coupledgp.diagnostics.rivals.tables import TableRivals
 from coupledgp.diagnostics.scoring.scores import nlpd, point_nlpd
 from coupledgp.errors import CoupledGPError
-from coupledgp.gp.left_out import LeftOut
-from coupledgp.gp.transformed import forward
 from tests.often import often
 
 RNG = np.random.default_rng(0)

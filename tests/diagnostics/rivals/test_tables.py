@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
+from coupledgp.core.problem import RowWeights
 from coupledgp.diagnostics.rivals import nearest, tables
 from coupledgp.diagnostics.rivals.nearest import RowFinder
 from coupledgp.diagnostics.rivals.observations import Observations
 from coupledgp.diagnostics.rivals.tables import LinearFit, TableRivals
 from coupledgp.errors import InvalidInputError
-from coupledgp.inference.evidence.problem import RowWeights
 
 
 def table(n=30, d=3, seed=0):

@@ -9,8 +9,8 @@ from sklearn.base import BaseEstimator
 
 import coupledgp as cgp
 from coupledgp.diagnostics.space_time.splits import SensorReadings
+from coupledgp.graphs.kernel_exact import dense_kernel
 from coupledgp.kernels import GraphMaternKernel
-from coupledgp.kernels.graph.exact import dense_kernel
 
 NOISE = 0.05
 

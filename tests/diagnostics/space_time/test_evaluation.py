@@ -10,6 +10,7 @@ from scipy import stats
 from sklearn.base import BaseEstimator
 
 import coupledgp as cgp
+from coupledgp.core.transforms import Log
 from coupledgp.diagnostics.rivals.rival import Rival
 from coupledgp.diagnostics.scoring.figures import Skipped
 from coupledgp.diagnostics.scoring.scores import error_over_groups, point_nlpd
@@ -21,7 +22,6 @@ from coupledgp.diagnostics.space_time.sensors_out import leave_one_sensor_out
 from coupledgp.diagnostics.space_time.simple import nearest_sensor
 from coupledgp.diagnostics.space_time.splits import SplitPlan
 from coupledgp.errors import InvalidInputError, NumericalError
-from coupledgp.gp.transforms import Log
 from coupledgp.random import draw_seed
 from tests.diagnostics.space_time.cases import DenseSpaceTime, readings, road
 

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 import coupledgp as cgp
+from coupledgp.core.mixture import MixtureGP
 from coupledgp.diagnostics import BesideBaseline, compare, cross_validate, rivals_of
 from coupledgp.diagnostics.residuals.columns import Carried, equal_columns
 from coupledgp.diagnostics.residuals.shapes import Shapes
@@ -17,8 +18,7 @@ from coupledgp.diagnostics.scoring.scores import nats_text
 from coupledgp.diagnostics.verdicts.advising import advise
 from coupledgp.diagnostics.verdicts.evidence import Evidence
 from coupledgp.diagnostics.verdicts.quality import quality
-from coupledgp.gp.mixture import MixtureGP
-from coupledgp.gp.weight_space import FITTED_REMARK
+from coupledgp.tables.weight_space import FITTED_REMARK
 from coupledgp.time.axis import TimeAxis
 from coupledgp.time.panel import constant_runs
 from tests.diagnostics.verdicts.test_rules import MEAN, beside

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import coupledgp as cgp
+from coupledgp.core.process import Data
 from coupledgp.diagnostics import compare
 from coupledgp.diagnostics.rivals.contest import BesideBaseline
 from coupledgp.diagnostics.rivals.observations import BaselinePrediction
@@ -16,7 +17,6 @@ from coupledgp.diagnostics.verdicts import gathering, variations
 from coupledgp.diagnostics.verdicts.gathering import correlations, gather, thirds, usual_groups
 from coupledgp.diagnostics.verdicts.neighbour_residuals import shared_variances, widened
 from coupledgp.errors import InvalidInputError
-from coupledgp.gp.protocol import Data
 
 RNG = np.random.default_rng(3)
 X = RNG.uniform(-2, 2, (140, 2))

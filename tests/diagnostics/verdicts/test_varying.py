@@ -9,11 +9,11 @@ import pytest
 from scipy.stats import multivariate_normal, norm
 
 import coupledgp as cgp
+from coupledgp.core.problem import Hyperparameters
 from coupledgp.diagnostics import compare, cross_validate
 from coupledgp.diagnostics.verdicts.varying import Change, Sample, varied
-from coupledgp.gp.exact import StationaryPrior
-from coupledgp.inference.evidence.problem import Hyperparameters
 from coupledgp.spectra import parse_spectrum
+from coupledgp.tables.exact_process import StationaryPrior
 
 CHANGES = [
     Change(1, 3.0, 2.0, of_range, is_course, a, longer)

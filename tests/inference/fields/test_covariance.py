@@ -5,13 +5,13 @@ import pytest
 import trimesh
 from scipy import linalg
 
-from coupledgp.geometry import LaplaceOperator
-from coupledgp.inference.fields.covariance import (
+from coupledgp.fields import LaplaceOperator
+from coupledgp.fields.covariance import (
     FieldCovariance,
     SizedCache,
     SurfaceCovariance,
 )
-from coupledgp.inference.fields.precision import edge_noise, edge_precision
+from coupledgp.fields.precision import edge_noise, edge_precision
 from coupledgp.kernels.fields import FieldKernel, PositionKernel, WhittleMatern
 
 KAPPA = 1.7

@@ -5,16 +5,16 @@ import pytest
 import trimesh
 from scipy import linalg, stats
 
-from coupledgp.geometry import LaplaceOperator
-from coupledgp.inference.fields.covariance import FieldCovariance
-from coupledgp.inference.fields.precision_evidence import evidence_at_ratios, integrated_amplitude
+from coupledgp.fields import LaplaceOperator
+from coupledgp.fields.covariance import FieldCovariance
+from coupledgp.fields.grid import NOISE_RATIOS, FieldGrid
+from coupledgp.fields.precision_evidence import evidence_at_ratios, integrated_amplitude
 from coupledgp.kernels.fields import (
     FieldKernel,
     PositionKernel,
     WhittleMatern,
     parse_field_kernels,
 )
-from coupledgp.search.fields.grid import NOISE_RATIOS, FieldGrid
 
 RNG = np.random.default_rng(0)
 

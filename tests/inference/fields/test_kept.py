@@ -5,7 +5,7 @@ import pytest
 import trimesh
 
 import coupledgp as cgp
-from coupledgp.inference.fields.covariance import SizedCache, SurfaceCovariance
+from coupledgp.fields.covariance import SizedCache, SurfaceCovariance
 from coupledgp.kernels.fields import WhittleMatern
 
 N = 24

@@ -9,22 +9,22 @@ import trimesh
 from scipy import sparse
 
 from coupledgp.features import FourierFeatures
-from coupledgp.geometry import LaplaceOperator
-from coupledgp.geometry.locations import as_points, location_positions, location_rows
-from coupledgp.inference.fields.precision import (
+from coupledgp.fields import LaplaceOperator
+from coupledgp.fields.locations import as_points, location_positions, location_rows
+from coupledgp.fields.precision import (
     FieldPrecision,
     edge_precision,
     edge_slope,
     flat_variance,
     shifted_stiffness,
 )
-from coupledgp.inference.fields.precision_evidence import (
+from coupledgp.fields.precision_evidence import (
     FieldPrecisionEvidence,
     FieldScales,
     PositionFeatures,
 )
-from coupledgp.inference.fields.precision_posterior import PrecisionPosterior
-from coupledgp.search.fields.precision_search import (
+from coupledgp.fields.precision_posterior import PrecisionPosterior
+from coupledgp.fields.precision_search import (
     PrecisionSearch,
     SearchSettings,
     precision_search,

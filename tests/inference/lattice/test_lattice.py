@@ -8,20 +8,21 @@ import numpy as np
 import pytest
 from scipy import integrate
 
-from coupledgp.inference.evidence.problem import Hyperparameters, RowWeights
-from coupledgp.inference.lattice import evidence, lattice
-from coupledgp.inference.lattice.evidence import LatticePrior, information_step, log_evidence
-from coupledgp.inference.lattice.lattice import (
+from coupledgp.core.problem import Hyperparameters, RowWeights
+from coupledgp.spectra import parse_spectrum
+from coupledgp.tables import lattice
+from coupledgp.tables import lattice_evidence as evidence
+from coupledgp.tables.lattice import (
     Lattice,
     PlaceBox,
     TooManyWavesError,
     log_spectral_density,
 )
-from coupledgp.inference.lattice.posterior import LatticePosterior, boxed
-from coupledgp.inference.lattice.spreading import PlaneWaves
-from coupledgp.inference.lattice.sums import LatticeSums
-from coupledgp.inference.lattice.system import LatticeSystem
-from coupledgp.spectra import parse_spectrum
+from coupledgp.tables.lattice_evidence import LatticePrior, information_step, log_evidence
+from coupledgp.tables.lattice_posterior import LatticePosterior, boxed
+from coupledgp.tables.lattice_sums import LatticeSums
+from coupledgp.tables.lattice_system import LatticeSystem
+from coupledgp.tables.spreading import PlaneWaves
 
 N = 80
 

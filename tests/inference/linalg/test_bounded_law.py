@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from coupledgp.inference.dense.system import StationarySystem
-from coupledgp.inference.evidence.problem import Hyperparameters
+from coupledgp.core.dense_system import StationarySystem
+from coupledgp.core.problem import Hyperparameters
 from coupledgp.linalg.system import LinearSystem, Solution, SystemOptions, predictive_law
 from coupledgp.spectra import parse_spectrum
 

@@ -6,11 +6,11 @@ from scipy.optimize import approx_fprime
 from scipy.spatial.distance import cdist
 from scipy.stats import multivariate_normal
 
-from coupledgp.inference.evidence.problem import RowWeights
-from coupledgp.inference.neighbours.dense import DenseEvidence
-from coupledgp.inference.neighbours.evidence import BatchEvidence, OrderedRows
-from coupledgp.inference.neighbours.parameters import Structure
+from coupledgp.core.problem import RowWeights
 from coupledgp.spectra import parse_spectrum
+from coupledgp.tables.local_evidence import BatchEvidence, OrderedRows
+from coupledgp.tables.local_parameters import Structure
+from coupledgp.tables.stationary_evidence import DenseEvidence
 
 KERNELS = ("matern-1/2", "matern-3/2", "matern-5/2", "gaussian", "laplace")
 

@@ -9,14 +9,14 @@ from scipy import stats
 from scipy.optimize import approx_fprime
 from scipy.spatial.distance import cdist
 
+from coupledgp.core.problem import RowWeights
 from coupledgp.errors import NumericalError
-from coupledgp.inference.evidence.problem import RowWeights
-from coupledgp.inference.neighbours import nearest as module
-from coupledgp.inference.neighbours.conditionals import Neighbourhoods, conditionals
-from coupledgp.inference.neighbours.evidence import BatchEvidence, OrderedRows
-from coupledgp.inference.neighbours.nearest import MISSING, nearest, nearest_earlier
-from coupledgp.inference.neighbours.parameters import LocalScales, Structure
 from coupledgp.spectra import parse_spectrum
+from coupledgp.tables import nearest as module
+from coupledgp.tables.conditionals import Neighbourhoods, conditionals
+from coupledgp.tables.local_evidence import BatchEvidence, OrderedRows
+from coupledgp.tables.local_parameters import LocalScales, Structure
+from coupledgp.tables.nearest import MISSING, nearest, nearest_earlier
 
 KERNELS = ["gaussian", "matern-1/2", "matern-3/2", "matern-5/2", "matern-0.8", "laplace"]
 RNG = np.random.default_rng(2)
@@ -134,7 +134,7 @@ def test_chunks_do_not_change_conditional_laws(monkeypatch):
     hood = hoods(n=40)
     logs = torch.zeros(3).double(), torch.zeros(()).double(), torch.zeros(()).double()
     whole = conditionals(parse_spectrum("matern-3/2"), hood, *logs)
-    monkeypatch.setattr("coupledgp.inference.neighbours.conditionals.CHUNK_ENTRIES", 64)
+    monkeypatch.setattr("coupledgp.tables.conditionals.CHUNK_ENTRIES", 64)
     parts = conditionals(parse_spectrum("matern-3/2"), hood, *logs)
     for one, other in zip(whole, parts, strict=True):
         np.testing.assert_array_equal(one, other)

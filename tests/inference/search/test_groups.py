@@ -5,13 +5,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from coupledgp.gp.columns import column_spread, spread_lengthscale
-from coupledgp.inference.dense.evidence import ExactEvidence
-from coupledgp.inference.evidence.problem import Hyperparameters
+from coupledgp.core.averaging import HyperparameterPrior, TablePosterior
+from coupledgp.core.column_moments import column_spread, spread_lengthscale
+from coupledgp.core.dense_evidence import ExactEvidence
+from coupledgp.core.optimize import maximise_evidence
+from coupledgp.core.problem import Hyperparameters
+from coupledgp.core.starts import SearchSpace, first_places
 from coupledgp.random import FloatArray
-from coupledgp.search.averaging import HyperparameterPrior, TablePosterior
-from coupledgp.search.optimize import maximise_evidence
-from coupledgp.search.starts import SearchSpace, first_places
 from coupledgp.spectra import parse_spectrum
 
 GROUPS = np.array([0, 0, 0, 1, 2, 2])

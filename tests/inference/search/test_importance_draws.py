@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from coupledgp.inference.evidence.problem import VectorObjective
-from coupledgp.search import averaging
-from coupledgp.search.averaging import importance_draws
+from coupledgp.core import averaging
+from coupledgp.core.averaging import importance_draws
+from coupledgp.core.problem import VectorObjective
 
 
 class Normal(VectorObjective):

@@ -9,19 +9,8 @@ import pytest
 import torch
 from scipy import stats
 
-from coupledgp.features import FeatureMap, FourierFeatures, LaplaceFeatures
-from coupledgp.ground.progress import watched
-from coupledgp.inference.evidence.problem import (
-    EvidenceGradient,
-    LadderProblem,
-    PredictiveEvidence,
-    RowWeights,
-    SpectralEvidence,
-)
-from coupledgp.inference.weights.evidence import FeatureEvidence
-from coupledgp.inference.weights.posterior import FeatureStream
-from coupledgp.search import ladder as ladder_module
-from coupledgp.search.ladder import (
+from coupledgp.core import ladder as ladder_module
+from coupledgp.core.ladder import (
     SINGLE_ERROR,
     Ladder,
     Rung,
@@ -29,9 +18,20 @@ from coupledgp.search.ladder import (
     rung_sizes,
     single_error,
 )
-from coupledgp.search.optimize import maximise_evidence
-from coupledgp.search.search import Search, TableObjective
-from coupledgp.search.starts import SearchSpace
+from coupledgp.core.optimize import maximise_evidence
+from coupledgp.core.problem import (
+    EvidenceGradient,
+    LadderProblem,
+    PredictiveEvidence,
+    RowWeights,
+    SpectralEvidence,
+)
+from coupledgp.core.search import Search, TableObjective
+from coupledgp.core.starts import SearchSpace
+from coupledgp.core.weights_evidence import FeatureEvidence
+from coupledgp.core.weights_posterior import FeatureStream
+from coupledgp.features import FeatureMap, FourierFeatures, LaplaceFeatures
+from coupledgp.ground.progress import watched
 
 DIM = 2
 

@@ -5,12 +5,7 @@ import numpy as np
 import pytest
 
 import coupledgp as cgp
-from coupledgp.errors import InvalidInputError, NumericalError
-from coupledgp.features import FourierFeatures
-from coupledgp.inference.weights.evidence import FeatureEvidence
-from coupledgp.inference.weights.posterior import FeatureStream
-from coupledgp.random import FloatArray
-from coupledgp.search.minimise import (
+from coupledgp.core.minimise import (
     OPTIMIZERS,
     Box,
     Experienced,
@@ -23,8 +18,13 @@ from coupledgp.search.minimise import (
     parse_optimizer,
     patient,
 )
-from coupledgp.search.optimize import maximise_evidence
-from coupledgp.search.starts import SearchSpace
+from coupledgp.core.optimize import maximise_evidence
+from coupledgp.core.starts import SearchSpace
+from coupledgp.core.weights_evidence import FeatureEvidence
+from coupledgp.core.weights_posterior import FeatureStream
+from coupledgp.errors import InvalidInputError, NumericalError
+from coupledgp.features import FourierFeatures
+from coupledgp.random import FloatArray
 
 
 def bowl(x: FloatArray) -> tuple[float, FloatArray]:

@@ -5,7 +5,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from coupledgp.search.starts import first_rows
+from coupledgp.core.starts import first_rows
 
 
 @pytest.mark.parametrize(

@@ -4,18 +4,18 @@ import numpy as np
 import pytest
 from scipy.optimize import approx_fprime
 
+from coupledgp.core.averaging import systematic_draws
+from coupledgp.core.minimise import Stopping, along_line
+from coupledgp.core.problem import VectorObjective
+from coupledgp.core.process import Data
+from coupledgp.core.search import Rounds, Search, SearchResult
+from coupledgp.core.starts import COARSE_ROWS, N_CENTRES, NEAR_ROWS, coarse_rows
+from coupledgp.core.units import Units
 from coupledgp.errors import NumericalError
-from coupledgp.gp.protocol import Data
-from coupledgp.gp.units import Units
 from coupledgp.ground.progress import watched
-from coupledgp.inference.evidence.problem import VectorObjective
-from coupledgp.search.averaging import systematic_draws
-from coupledgp.search.minimise import Stopping, along_line
-from coupledgp.search.search import Rounds, Search, SearchResult
-from coupledgp.search.starts import COARSE_ROWS, N_CENTRES, NEAR_ROWS, coarse_rows
-from coupledgp.search.tables.local_problem import LocalProblem
-from coupledgp.selection.exact_members import NOISE_PLACE, MemberPosterior
 from coupledgp.spectra import GaussianSpectrum
+from coupledgp.tables.exact_members import NOISE_PLACE, MemberPosterior
+from coupledgp.tables.local_problem import LocalProblem
 
 STOPPING = Stopping(50)
 

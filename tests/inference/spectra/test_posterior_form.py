@@ -4,18 +4,18 @@ import numpy as np
 import pytest
 import torch
 
-from coupledgp.couplings import parse_coupling
-from coupledgp.errors import InvalidInputError
-from coupledgp.features import FourierFeatures, LaplaceFeatures
-from coupledgp.inference.evidence.problem import Hyperparameters, RowWeights
-from coupledgp.inference.spectra import posterior_draw as posterior_draws
-from coupledgp.inference.spectra.posterior_draw import (
+from coupledgp.core import posterior_draw as posterior_draws
+from coupledgp.core.posterior_draw import (
     inclusion,
     leading_functions,
     pilot_form,
     posterior_draw,
 )
-from coupledgp.inference.spectra.posterior_form import FACTORS, PosteriorForm
+from coupledgp.core.posterior_form import FACTORS, PosteriorForm
+from coupledgp.core.problem import Hyperparameters, RowWeights
+from coupledgp.couplings import parse_coupling
+from coupledgp.errors import InvalidInputError
+from coupledgp.features import FourierFeatures, LaplaceFeatures
 from coupledgp.spectra import parse_spectrum
 
 N, P, D = 20, 6, 2

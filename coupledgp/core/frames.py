@@ -1,0 +1,79 @@
+"""Predictive laws as data frames of pandas, with the names of their points as index."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from coupledgp.diagnostics.studies.tables import frame_of
+from coupledgp.fields import LaplaceOperator, Locations
+from coupledgp.fields.estimator import are_labels
+from coupledgp.fields.locations import location_positions
+from coupledgp.ground.validation import real_array
+from coupledgp.random import FloatArray
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+LAW_COLUMNS = ("mean", "std", "lower", "upper")
+
+
+def law_frame(
+    mean: FloatArray,
+    std: FloatArray,
+    ends: FloatArray,
+    index: Any,
+    outputs: Sequence[str] = (),
+) -> pd.DataFrame:
+    """Return laws of p points as a frame.
+
+    Parameters
+    ----------
+    mean, std, ends
+        Shapes (p,) and (p, 2), or (p, k) and (p, k, 2) for k outputs.
+    index
+        Index of pandas; or the levels of one, of p names each, by their own names; None: numbers.
+    outputs
+        Names (k,) of the outputs; empty: numbers.
+
+    Raises
+    ------
+    MissingLibraryError
+        pandas is not installed.
+    """
+    parts = np.stack([mean, std, ends[..., 0], ends[..., 1]], axis=-1)
+    frame = frame_of(
+        (None, parts.reshape(len(parts), -1)), instead="predict and predict_interval do without"
+    )
+    import pandas as pd
+
+    columns = pd.Index(LAW_COLUMNS)
+    if parts.ndim == 3:
+        own = outputs if len(outputs) == parts.shape[1] else range(parts.shape[1])
+        columns = pd.MultiIndex.from_product([own, LAW_COLUMNS], names=["output", "law"])
+    frame.columns = columns
+    if isinstance(index, dict):
+        levels = [pd.Index(one, tupleize_cols=False) for one in index.values()]
+        index = pd.MultiIndex.from_arrays(levels, names=list(index))
+        index = index if index.nlevels > 1 else levels[0].rename(index.names[0])
+    return frame if index is None else frame.set_axis(index)
+
+
+def place_index(operator: LaplaceOperator, places: Any) -> dict[str, Any] | None:
+    """Names of places of a field: labels or numbers of vertices, or coordinates as they are given.
+
+    None for locations on a network without positions.
+    """
+    if isinstance(places, Locations):
+        if operator.positions is None:
+            return None
+        found = location_positions(places.points, operator.positions)
+    elif are_labels(operator, places if isinstance(places, (list, tuple)) else np.asarray(places)):
+        return {"vertex" if operator.dimension == 2 else "node": list(places)}
+    else:
+        found = real_array(places, "places")
+    degrees = operator.origin is not None and not isinstance(places, Locations)
+    names = ("longitude", "latitude") if degrees else ("x", "y", "z")
+    return dict(zip(names, found.T, strict=False))

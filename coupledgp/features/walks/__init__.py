@@ -1,1 +1,0 @@
-"""Walk features: sampling, storage, exact hops, and products."""

@@ -1,1 +1,0 @@
-"""Fitted Gaussian processes: frozen objects behind one protocol."""

@@ -1,0 +1,285 @@
+"""Posterior of the values at nodes: dense, or by conjugate gradients and pathwise samples."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+from scipy import linalg
+
+from coupledgp.graphs.priors import GraphPrior
+from coupledgp.ground.progress import tell
+from coupledgp.linalg.conjugate_gradients import (
+    DiagonalPreconditioner,
+    solve_columns,
+)
+from coupledgp.linalg.low_rank import ENTRY_ROUNDINGS, column_norms, error_of_residual
+from coupledgp.linalg.matrices import Factor, covariance_factor
+from coupledgp.random import FloatArray, IntArray
+
+# Nodes or samples whose columns exist at once.
+BLOCK = 256
+# Largest error of an explained covariance, as a multiple of the noise variance.
+EXPLAINED = 1e-3
+# Most covariances between observations and other nodes that are formed at once: 256 MiB.
+CROSS_ENTRIES = 2**25
+# Error of draws that are squared and averaged, as a share of the noise's standard deviation: far
+# below the error of the average, `sqrt(2 / n)` of n draws. And the largest residual for it.
+ROUGH, MOST_RESIDUAL = 3e-3, 1e-2
+# Least relative residual that is asked for: smaller ones are rounding.
+LEAST_TOLERANCE = 1e-12
+
+
+class GraphPosterior(ABC):
+    """`f | y` for `y = f + e`, `f ~ N(0, v K)`, `e ~ N(0, s R)`, all in units of centred targets.
+
+    R is diagonal, the identity but where `relative` is given, which some classes take.
+
+    Parameters
+    ----------
+    prior
+        The prior at its final parameters.
+    nodes, Y
+        Observed node numbers (n,) and centred targets (n, n_outputs) of independent outputs.
+    outputscale, noise
+        v and s, shared by the outputs.
+    weights
+        `(v K + s R)^-1 Y` (n, n_outputs) if it is known already.
+    relative
+        Diagonal (n,) of R; None: ones.
+
+    Attributes
+    ----------
+    has_all_variances : bool
+        Whether exact variances of all nodes cost little more than that of one.
+    """
+
+    has_all_variances: ClassVar[bool] = False
+
+    def __init__(
+        self,
+        prior: GraphPrior,
+        nodes: IntArray,
+        Y: FloatArray,
+        outputscale: float,
+        noise: float,
+        *,
+        weights: FloatArray | None = None,
+        relative: FloatArray | None = None,
+    ) -> None:
+        self.prior, self.nodes, self._Y = prior, nodes, Y
+        self.outputscale, self.noise = outputscale, noise
+        self.relative = np.ones(nodes.size) if relative is None else relative
+        self.weights = self.solve(Y) if weights is None else weights
+
+    @property
+    def row_noise(self) -> FloatArray:
+        """Noise variances `s r` (n,) of the observations."""
+        return self.noise * self.relative
+
+    @abstractmethod
+    def solve(self, B: FloatArray) -> FloatArray:
+        """`(v K + s R)^-1 B` for B (n, k)."""
+
+    def explain(self, cross: FloatArray) -> FloatArray:
+        """`(v K + s I)^-1 cross`, (n, p), of covariances, exact enough for their difference."""
+        return self.solve(cross)
+
+    def solve_draws(self, B: FloatArray, error: float) -> FloatArray:
+        """`X = (v K + s I)^-1 B` for draws B (n, k), with an error of `error s^1/2` in `v K X`."""
+        return self.solve(B)
+
+    def mean(self, nodes: IntArray) -> FloatArray:
+        """Means `v K[nodes, train] (v K + s I)^-1 Y` of f, shape (p, n_outputs)."""
+        return self.outputscale * self.prior.product(nodes, self.nodes, self.weights)
+
+    def covariance(self, nodes: IntArray) -> FloatArray:
+        """Covariance of f at nodes, shape (p, p): exact, by one solve for each node, in blocks."""
+        covariance = np.empty((nodes.size, nodes.size))
+        for block in blocks_of(nodes.size):
+            tell(f"covariance, {block.start} of {nodes.size} nodes")
+            own = self.prior.matrix(nodes, nodes[block])
+            solved = self.explain(self.outputscale * self.prior.matrix(self.nodes, nodes[block]))
+            explained = self.prior.product(nodes, self.nodes, solved)
+            covariance[:, block] = self.outputscale * (own - explained)
+        return 0.5 * (covariance + covariance.T)
+
+    def covariance_product(self, out: IntArray, into: IntArray, V: FloatArray) -> FloatArray:
+        """Covariance of f at nodes (p,) and (q,) times V (q, k), shape (p, k): a solve a column."""
+        own = self.prior.product(out, into, V)
+        there = self.outputscale * self.prior.product(self.nodes, into, V)
+        explained = self.prior.product(out, self.nodes, self.explain(there))
+        return self.outputscale * (own - explained)
+
+    def variance(self, nodes: IntArray) -> FloatArray:
+        """Variance of f at nodes, shape (p,): exact, by one solve for each node, in blocks."""
+        variance = np.empty(nodes.size)
+        for block in blocks_of(nodes.size):
+            tell(f"variances, {block.start} of {nodes.size} nodes")
+            cross = self.outputscale * self.prior.matrix(self.nodes, nodes[block])
+            own = self.outputscale * self.prior.diagonal(nodes[block])
+            variance[block] = own - np.einsum("ij,ij->j", cross, self.explain(cross))
+        return np.maximum(variance, 0.0)
+
+    def deviations(
+        self,
+        nodes: IntArray,
+        n_samples: int,
+        rng: np.random.Generator,
+        error: float = 0.0,
+    ) -> FloatArray:
+        """Draws of f less its mean at nodes, shape (p, n_samples), by Matheron's rule.
+
+        `f* - v K[nodes, train] (v K + s I)^-1 (f + e)` with prior draws (f*, f) and noise e
+        (Wilson et al., 2020): one solve for each sample, whatever the number of nodes. `error` is
+        the root mean square of an error that may be left, over that of the noise.
+        """
+        together = np.concatenate([nodes, self.nodes])
+        unique, places = np.unique(together, return_inverse=True)
+        deviations = np.empty((nodes.size, n_samples))
+        for block in self._slices(n_samples):
+            tell(f"samples, {block.start} of {n_samples}")
+            count = block.stop - block.start
+            draws = np.sqrt(self.outputscale) * self.prior.sample(unique, count, rng)[places]
+            there, here = draws[: nodes.size], draws[nodes.size :]
+            noisy = here + np.sqrt(self.row_noise)[:, None] * rng.standard_normal(here.shape)
+            deviations[:, block] = there - self._smoothed_draws(noisy, nodes, error)
+        return deviations
+
+    def _slices(self, size: int) -> list[slice]:
+        """Draws or nodes in blocks."""
+        return blocks_of(size)
+
+    def _smoothed_draws(self, noisy: FloatArray, nodes: IntArray, error: float) -> FloatArray:
+        """Means (p, n_samples) at nodes given drawn observations (n, n_samples)."""
+        solved = self.solve_draws(noisy, error)
+        return self.outputscale * self.prior.product(nodes, self.nodes, solved)
+
+    def sample(self, nodes: IntArray, n_samples: int, rng: np.random.Generator) -> FloatArray:
+        """Draws of f at nodes, shape (p, n_outputs, n_samples); see `deviations`."""
+        mean = self.mean(nodes)
+        draws = self.deviations(nodes, mean.shape[1] * n_samples, rng)
+        return mean[:, :, None] + draws.reshape(*mean.shape, n_samples)
+
+    def sampled_variance(
+        self, nodes: IntArray, n_samples: int, rng: np.random.Generator
+    ) -> FloatArray:
+        """Variance (p,) of f at nodes from samples, of relative error `sqrt(2 / n_samples)`."""
+        draws = self.deviations(nodes, n_samples, rng, ROUGH)
+        variance: FloatArray = np.einsum("ij,ij->i", draws, draws) / n_samples
+        return variance
+
+
+def error_of_direct(posterior: GraphPosterior, Y: FloatArray) -> float:
+    """Estimated error by rounding of a posterior without iterations, in standard deviations.
+
+    See `error_of_residual`; Y (n, k) are the centred targets.
+    """
+    nodes, v, s = posterior.nodes, posterior.outputscale, posterior.noise
+    weights = posterior.weights
+    residual = Y - v * posterior.prior.product(nodes, nodes, weights)
+    residual -= posterior.row_noise[:, None] * weights
+    largest = v * float(posterior.prior.diagonal(nodes).max()) + s
+    eps = ENTRY_ROUNDINGS * float(np.finfo(np.float64).eps)
+    entries = eps * largest * column_norms(weights)
+    return error_of_residual(residual, entries, largest, s)
+
+
+def blocks_of(size: int) -> list[slice]:
+    """Slices that cut `size` columns into blocks of at most `BLOCK`."""
+    return [slice(start, min(start + BLOCK, size)) for start in range(0, size, BLOCK)]
+
+
+class DensePosterior(GraphPosterior):
+    """Posterior by a Cholesky factor of the training covariance: O(n^3)."""
+
+    has_all_variances = True
+
+    @cached_property
+    def _factor(self) -> Factor:
+        A = self.outputscale * self.prior.matrix(self.nodes, self.nodes)
+        A[np.diag_indices_from(A)] += self.row_noise
+        return covariance_factor(A, self.noise / self.outputscale, overwrite=True)
+
+    def log_evidence(self, Y: FloatArray) -> float:
+        """Log density of centred targets (n, k), the outputs independent."""
+        diagonal = np.log(self._factor[0].diagonal()).sum() + 0.5 * len(Y) * np.log(2 * np.pi)
+        return float(-0.5 * (Y * self.weights).sum() - Y.shape[1] * diagonal)
+
+    def solve(self, B: FloatArray) -> FloatArray:
+        solved: FloatArray = linalg.cho_solve(self._factor, B)
+        return solved
+
+    def variance(self, nodes: IntArray) -> FloatArray:
+        """Variance (p,) of f at nodes; `s - s^2 (A^-1)_ii` at observed nodes, if there are many."""
+        if nodes.size <= BLOCK:
+            return super().variance(nodes)
+        tell(f"variances of {nodes.size} nodes")
+        place = np.full(self.prior.graph.n_nodes, -1)
+        place[self.nodes] = np.arange(self.nodes.size)
+        seen, variance = place[nodes] >= 0, np.empty(nodes.size)
+        if np.count_nonzero(seen) > BLOCK:
+            at = place[nodes[seen]]
+            s = self.row_noise[at]
+            variance[seen] = s - s**2 * self._inverse_diagonal[at]
+        else:
+            seen[:] = False
+        rest, width = np.flatnonzero(~seen), max(CROSS_ENTRIES // self.nodes.size, 1)
+        for part in np.array_split(rest, -(-rest.size // width)) if rest.size else []:
+            cross = self.prior.matrix(self.nodes, nodes[part])
+            half = linalg.solve_triangular(self._factor[0], cross, lower=self._factor[1])
+            own = self.outputscale * self.prior.diagonal(nodes[part])
+            variance[part] = own - self.outputscale**2 * np.einsum("ij,ij->j", half, half)
+        return np.maximum(variance, 0.0)
+
+    @property
+    def factor(self) -> FloatArray:
+        """Lower Cholesky factor (n, n) of the observations' covariance."""
+        return np.tril(self._factor[0])
+
+    @cached_property
+    def _inverse_diagonal(self) -> FloatArray:
+        """Diagonal (n,) of the inverse of the observations' covariance."""
+        half = np.tril(linalg.lapack.dtrtri(self._factor[0], lower=self._factor[1])[0])
+        return np.einsum("ij,ij->j", half, half)
+
+
+class IterativePosterior(GraphPosterior):
+    """Posterior by preconditioned conjugate gradients, to a relative residual of `tolerance`."""
+
+    tolerance = 1e-6
+
+    @cached_property
+    def _precondition(self) -> DiagonalPreconditioner:
+        rough = self.outputscale * self.prior.rough_diagonal(self.nodes)
+        return DiagonalPreconditioner(rough + self.row_noise)
+
+    def solve(self, B: FloatArray) -> FloatArray:
+        return self._solve(B, self.tolerance)
+
+    def solve_draws(self, B: FloatArray, error: float) -> FloatArray:
+        # A residual r of `(v K + s I) x = b` changes `v K x` by no more than its own size.
+        sizes = np.maximum(np.sqrt(np.square(B).mean(axis=0)), np.finfo(float).tiny)
+        wanted = np.clip(
+            error * np.sqrt(self.row_noise.min()) / sizes, self.tolerance, MOST_RESIDUAL
+        )
+        return self._solve(B, wanted)
+
+    def explain(self, cross: FloatArray) -> FloatArray:
+        # A residual r changes a covariance by x' r, x being weights of at most about one. Under
+        # small noise a posterior variance is about as small as the noise, however large the prior
+        # one: the change has to be small beside the noise.
+        norms = np.maximum(np.linalg.norm(cross, axis=0), np.finfo(float).tiny)
+        return self._solve(
+            cross,
+            np.clip(EXPLAINED * self.row_noise.min() / norms, LEAST_TOLERANCE, self.tolerance),
+        )
+
+    def _solve(self, B: FloatArray, tolerance: float | FloatArray) -> FloatArray:
+        def product(V: FloatArray) -> FloatArray:
+            inner = self.prior.product(self.nodes, self.nodes, V)
+            return self.outputscale * inner + self.row_noise[:, None] * V
+
+        return solve_columns(product, self._precondition, B, tolerance)

@@ -1,1 +1,0 @@
-"""Inference with dense kernel matrices of tables."""

@@ -1,1 +1,0 @@
-"""Inference for fields on surfaces and networks."""

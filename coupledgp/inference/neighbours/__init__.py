@@ -1,1 +1,0 @@
-"""Local kriging: nearest neighbours, conditional laws given them, and the Vecchia likelihood."""

@@ -1,1 +1,0 @@
-"""Inference on the nodes of a graph."""

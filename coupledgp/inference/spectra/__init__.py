@@ -1,1 +1,0 @@
-"""Spectra fitted to an objective."""

@@ -1,1 +1,0 @@
-"""Inference in the space of feature weights."""

@@ -1,1 +1,0 @@
-"""Searches for hyperparameters: one engine over objectives, and the fits of each domain by it."""

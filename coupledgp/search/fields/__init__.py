@@ -1,1 +1,0 @@
-"""Searches for the kernels of fields on surfaces and networks."""

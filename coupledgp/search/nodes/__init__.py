@@ -1,1 +1,0 @@
-"""Searches for the kernel of a graph and its scales."""

@@ -1,1 +1,0 @@
-"""Choosing a coupling and a size, and comparing several."""

@@ -1,0 +1,1 @@
+"""Gaussian processes of rows of a table: estimators, intake, priors and searches."""

@@ -14,9 +14,8 @@ from coupledgp.core.process import Data
 from coupledgp.errors import InvalidInputError
 from coupledgp.ground.validation import check_spread
 from coupledgp.random import FloatArray
-from coupledgp.tables.encoding import TableEncoding
 from coupledgp.tables.arrow import NUMBER, table_values
-from coupledgp.tables.encoding import merged_summaries
+from coupledgp.tables.encoding import TableEncoding, merged_summaries
 from coupledgp.tables.globe import GeographicLike, geographic_columns
 from coupledgp.tables.rows import (
     RowArguments,

@@ -35,7 +35,6 @@ from coupledgp.ground.validation import (
 from coupledgp.ground.visible import warn
 from coupledgp.kernels.row_covariance import RowColumns
 from coupledgp.random import FloatArray
-from coupledgp.tables.encoding import MISSING, TableEncoding
 from coupledgp.tables.arrow import (
     NUMBER,
     Column,
@@ -47,7 +46,7 @@ from coupledgp.tables.arrow import (
     text_of_place,
 )
 from coupledgp.tables.codes import finite_numbers
-from coupledgp.tables.encoding import summaries_of
+from coupledgp.tables.encoding import MISSING, TableEncoding, summaries_of
 from coupledgp.tables.globe import GeographicLike
 from coupledgp.tables.samplers import Columns, TableColumns
 from coupledgp.tables.summaries import ColumnSummary, KnownNumbers

@@ -12,9 +12,9 @@ import pytest
 from coupledgp.errors import InvalidInputError, ModelFileError
 from coupledgp.ground.codec import decoded
 from coupledgp.ground.codec import encoded as file_of
-from coupledgp.tables.encoding import TableEncoding
 from coupledgp.tables.arrow import arrow_columns, special_columns
 from coupledgp.tables.codes import CYCLES, CategoryCode, cycles_of
+from coupledgp.tables.encoding import TableEncoding
 from tests.model_files import changed
 
 N = 40

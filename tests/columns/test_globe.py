@@ -10,8 +10,8 @@ import coupledgp as cgp
 from coupledgp.diagnostics.moves import dependences
 from coupledgp.errors import InvalidInputError
 from coupledgp.ground.codec import decoded, encoded
-from coupledgp.tables.encoding import TableEncoding
 from coupledgp.tables.codes import NumberCode
+from coupledgp.tables.encoding import TableEncoding
 from coupledgp.tables.globe import (
     EARTH_KM,
     Globe,

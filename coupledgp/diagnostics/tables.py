@@ -1,0 +1,223 @@
+"""Tables of a report: what was measured, as frames that rules read and pages show."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from coupledgp.diagnostics.predictions import Law, Predictions
+from coupledgp.random import FloatArray
+
+# Questions of a report, in the order of its badges.
+BETTER = "Could it predict better?"
+HONEST = "Are its intervals right?"
+CLOSE = "Is the approximation close enough?"
+QUESTIONS = (BETTER, HONEST, CLOSE)
+# Colours, the best first; grey: not judged.
+GREEN, AMBER, RED, GREY = COLOURS = ("green", "amber", "red", "grey")
+# Nats per point from which a difference matters, and from which it is serious.
+MATTERS, SERIOUS = 0.01, 0.1
+# Standard errors that a difference lies away from zero, one that is looked for and one stated.
+LOST, TOLD = 2.5, 2.0
+# Fewest points that are judged.
+FEWEST = 8
+
+
+@dataclass(frozen=True)
+class Check:
+    """What one rule found: a row of `checks`.
+
+    Attributes
+    ----------
+    question, rule : str
+        The question of the report, and the name of the rule.
+    column : str
+        The column, group or rival that it is about; empty: all points.
+    statistic, expected : float
+        The measured figure, and what a right law gives on average.
+    p, limit : float
+        Its p-value, adjusted for all that was looked at, and the value at which the rule fires;
+        NaN of rules without one.
+    gain, gain_error : float
+        Nats per point that the remedy gains, and its standard error; NaN where it is not known.
+    basis : str
+        How the gain is known: `"held out"`, `"paired"`, `"measured"`, `"estimated"`,
+        `"closed form"`.
+    remedy : str
+        What to do, in words, with arguments where there are any; empty: nothing is known.
+    colour : str
+        `"green"`, `"amber"`, `"red"` or `"grey"`.
+    sentence : str
+        The finding with its figures, one sentence.
+    fired : bool
+        Whether it is a fault.
+    """
+
+    question: str
+    rule: str
+    colour: str
+    sentence: str
+    fired: bool = False
+    column: str = ""
+    statistic: float = np.nan
+    expected: float = np.nan
+    p: float = np.nan
+    limit: float = np.nan
+    gain: float = np.nan
+    gain_error: float = np.nan
+    basis: str = ""
+    remedy: str = ""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The answer to a question: its worst check.
+
+    Attributes
+    ----------
+    question, colour, sentence : str
+    numbers : dict of str to float
+        The figures of the check.
+    """
+
+    question: str
+    colour: str
+    sentence: str
+    numbers: Mapping[str, float] = field(default_factory=dict)
+
+
+class Score(NamedTuple):
+    """A score of predictive distributions; lower is better.
+
+    Attributes
+    ----------
+    losses : callable
+        Losses (p, k) or (p,) of a law and targets (p, k).
+    label, unit : str
+        Text in tables; the unit `"y"` stands for that of the targets.
+    root : bool
+        The score is the root of the mean loss.
+    paired : bool
+        It has a standard error, and its gains over rivals are given.
+    """
+
+    losses: Callable[[Law, FloatArray], FloatArray]
+    label: str = ""
+    unit: str = "y"
+    root: bool = False
+    paired: bool = True
+
+
+@dataclass(frozen=True, eq=False)
+class Rival:
+    """Predictions of another model at the same points.
+
+    Attributes
+    ----------
+    predictions : Predictions
+        Its law and name.
+    kind : str
+        `"simple"`, `"flexible"`, or `"nearby"` for a nearby kernel.
+    uses : str
+        What it uses that the model lacks, in words, empty where nothing.
+    remedy : str
+        How to get it: the call, or the change of arguments.
+    seconds : float
+        Time of fit and prediction.
+    """
+
+    predictions: Predictions
+    kind: str = "simple"
+    uses: str = ""
+    remedy: str = ""
+    seconds: float = np.nan
+
+    @property
+    def name(self) -> str:
+        """Name of the model."""
+        return self.predictions.name
+
+
+@dataclass(frozen=True, eq=False)
+class Tables:
+    """All tables of a report, and the predictions that they were computed from.
+
+    Attributes
+    ----------
+    predictions : Predictions
+    exact : Predictions or None
+        Those of the exact model.
+    rivals : tuple of Rival
+    scores : DataFrame
+        model, part, group, metric, value, error, below, above, unit, n.
+    gains : DataFrame
+        rival, part, metric, gain, error, n, seconds: losses of the rival minus losses of the model,
+        so that a positive gain speaks for the model.
+    coverage : DataFrame
+        grouping, group, level, share, chance, width, n.
+    pit : DataFrame
+        place, share, low, high.
+    distance : DataFrame
+        metric, value, below, above, error, unit.
+    checks : DataFrame
+        The attributes of `Check`, a row for each look and rule, fired or not.
+    source : object
+        The fitted model and its training rows, from which remedies are measured; None: not known.
+    """
+
+    predictions: Predictions
+    exact: Predictions | None = None
+    rivals: tuple[Rival, ...] = ()
+    scores: pd.DataFrame = field(default_factory=lambda: empty("scores"))
+    gains: pd.DataFrame = field(default_factory=lambda: empty("gains"))
+    coverage: pd.DataFrame = field(default_factory=lambda: empty("coverage"))
+    pit: pd.DataFrame = field(default_factory=lambda: empty("pit"))
+    distance: pd.DataFrame = field(default_factory=lambda: empty("distance"))
+    checks: pd.DataFrame = field(default_factory=lambda: empty("checks"))
+    source: Any = None
+
+
+COLUMNS: dict[str, tuple[str, ...]] = {
+    "scores": (
+        "model", "part", "group", "metric", "value", "error", "below", "above", "unit", "n",
+    ),
+    "gains": ("rival", "part", "metric", "gain", "error", "n", "seconds"),
+    "coverage": ("grouping", "group", "level", "share", "chance", "width", "n"),
+    "pit": ("place", "share", "low", "high"),
+    "distance": ("metric", "value", "below", "above", "error", "unit"),
+    "checks": tuple(one.name for one in fields(Check)),
+}  # fmt: skip
+
+
+class Rule(NamedTuple):
+    """A rule of a report.
+
+    Attributes
+    ----------
+    question, name : str
+    test : callable
+        Checks from tables, fired or not.
+    """
+
+    question: str
+    name: str
+    test: Callable[[Tables], list[Check]]
+
+
+def empty(table: str) -> pd.DataFrame:
+    """A table without rows."""
+    return pd.DataFrame(columns=list(COLUMNS[table]))
+
+
+def table_of(name: str, rows: list[dict[str, Any]]) -> pd.DataFrame:
+    """A table of rows, in the order of its columns."""
+    return pd.DataFrame(rows, columns=list(COLUMNS[name]))
+
+
+def frame_of_checks(checks: list[Check]) -> pd.DataFrame:
+    """The table of checks."""
+    return table_of("checks", [asdict(one) for one in checks])

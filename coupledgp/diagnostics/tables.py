@@ -155,8 +155,9 @@ class Tables:
     scores : DataFrame
         model, part, group, metric, value, error, below, above, unit, n.
     gains : DataFrame
-        rival, part, metric, gain, error, n, seconds: losses of the rival minus losses of the model,
-        so that a positive gain speaks for the model.
+        rival, part, metric, gain, error, n, seconds: losses of the model minus losses of the rival,
+        so that a positive gain speaks for the rival; squared errors for the metric `"rmse"`, and
+        `"log_crps"`, the log of the ratio of the mean CRPS, where one has no density.
     coverage : DataFrame
         grouping, group, level, share, chance, width, n.
     pit : DataFrame

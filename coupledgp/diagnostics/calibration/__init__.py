@@ -1,0 +1,1 @@
+"""Calibration of predictive distributions, with what a right one gives by chance."""

@@ -1,0 +1,1 @@
+"""Renderings of reports: pages, pictures, text and files, made of their tables alone."""

@@ -1,0 +1,102 @@
+"""A report as one page of HTML that fetches nothing, and as one screen of a notebook."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import jinja2
+import numpy as np
+import pandas as pd
+
+from coupledgp.diagnostics.render import pictures
+from coupledgp.diagnostics.render.figures import THEME, Picture
+from coupledgp.diagnostics.render.tables import (
+    SIGNS,
+    Shown,
+    answer,
+    do_next,
+    label,
+    number,
+    shown_tables,
+)
+from coupledgp.ground.notebook import Card, Notebook, NotebookTable
+from coupledgp.ground.visible import visible
+
+if TYPE_CHECKING:
+    from coupledgp.diagnostics.report import Report
+
+# A section: its heading, a frame or None, and what draws its picture or None; None leaves it out.
+Section: TypeAlias = Callable[
+    ["Report"], tuple[str, pd.DataFrame | None, Callable[[], Picture] | None] | None
+]
+# Section whose picture opens the page, rows of a section's frame before the fold, and rows of
+# scores in a notebook.
+OPENING, OPEN_ROWS, NOTEBOOK_ROWS = "map", 12, 5
+ENVIRONMENT = jinja2.Environment(
+    loader=jinja2.PackageLoader("coupledgp.diagnostics", "render"), autoescape=True,
+    trim_blocks=True, lstrip_blocks=True,
+)  # fmt: skip
+
+
+def model_map(report: Report) -> tuple[str, None, Callable[[], Picture]] | None:
+    """The map that the model draws of itself; None for models without places."""
+    draw = getattr(getattr(report.tables.source, "model", None), "map_picture", None)
+    picture = None if draw is None else draw()
+    return None if picture is None else ("Map", None, lambda: picture)
+
+
+# Sections of a report by name, after those of its tables.
+SECTIONS: Mapping[str, Section] = {OPENING: model_map}
+
+
+def html_of(report: Report) -> str:
+    """The page of a report: its answer, a picture and three verdicts, then tables."""
+    t = report.tables
+    found = {name: section(report) for name, section in report.sections.items()}
+    sections, opening = [], None
+    for name, one in found.items():
+        if one is None:
+            continue
+        heading, frame, draw = one
+        picture = None if draw is None else draw()
+        if name == OPENING and picture is not None:
+            opening, picture = picture, None
+        if frame is not None or picture is not None:
+            sections.append((name, heading, _shown(name, heading, frame), picture))
+    lead, why = answer(t)
+    opening = pictures.opening(t) if opening is None else opening
+    text = ENVIRONMENT.get_template("page.html").render(
+        title=report.title, answer=lead, why=why, warnings=report.warnings, opening=opening,
+        verdicts=report.verdicts, todo=do_next(report), tables=list(shown_tables(report)),
+        calibration=pictures.calibration(t), sections=sections, provenance=report.provenance,
+        scene=opening is not None and opening.scene is not None, THEME=THEME, SIGNS=SIGNS,
+    )  # fmt: skip
+    return visible(text)
+
+
+def _shown(name: str, heading: str, frame: pd.DataFrame | None) -> Shown | None:
+    """A frame of a section as it is read."""
+    if frame is None:
+        return None
+    rows = [
+        [number(cell) if isinstance(cell, float | np.floating) else label(cell) for cell in row]
+        for row in frame.itertuples(index=False)
+    ]
+    return Shown(name, heading, "", [str(one) for one in frame.columns], rows, OPEN_ROWS)
+
+
+def notebook_of(report: Report) -> Notebook:
+    """One screen of a notebook: answer, verdicts, what to do next, and the leading scores."""
+    lead, why = answer(report.tables)
+    todo = do_next(report)
+    cards = [
+        Card(one.question, one.sentence, one.colour, " ".join(SIGNS[one.colour]))
+        for one in report.verdicts
+    ]
+    scores = [one for one in shown_tables(report) if one.name == "scores"]
+    tables: list[Any] = [
+        NotebookTable(one.title, one.heads, one.rows[:NOTEBOOK_ROWS]) for one in scores
+    ]
+    sentences = [f"Do next: {todo}"] if todo else []
+    return Notebook(lead, [*report.warnings, *filter(None, [why])], cards, sentences, tables)

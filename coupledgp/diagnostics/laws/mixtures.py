@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
+from coupledgp.diagnostics.laws.normal import Normal
 from coupledgp.gp.left_out import LeftOut
 from coupledgp.gp.protocol import GaussianProcess, Points
 from coupledgp.likelihoods.base import Likelihood
@@ -30,11 +31,14 @@ class Mixture:
     parts : LeftOut
         Means and variances (q, p, k) of the parts, and their weights (q,).
     mean, std : FloatArray (p, k)
+    joint : Normal or None
+        The normal distribution of the joint moments, where they are known.
     """
 
     parts: LeftOut
     mean: FloatArray
     std: FloatArray
+    joint: Normal | None = None
 
     has_density: ClassVar[bool] = True
     has_moments: ClassVar[bool] = True
@@ -65,7 +69,8 @@ class Mixture:
         return self.parts.crps(y)
 
     def take(self, rows: IntArray) -> Mixture:
-        return Mixture(self.parts.take(rows), self.mean[rows], self.std[rows])
+        joint = None if self.joint is None else self.joint.take(rows)
+        return Mixture(self.parts.take(rows), self.mean[rows], self.std[rows], joint)
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,16 +81,24 @@ class OfProcess:
     ----------
     process : GaussianProcess
     points : Points (p, ...)
-    mean, std : FloatArray (p, k)
+    joint : Normal
+        The normal distribution of the joint moments.
     """
 
     process: GaussianProcess
     points: Points
-    mean: FloatArray
-    std: FloatArray
+    joint: Normal
 
     has_density: ClassVar[bool] = True
     has_moments: ClassVar[bool] = True
+
+    @property
+    def mean(self) -> FloatArray:
+        return self.joint.mean
+
+    @property
+    def std(self) -> FloatArray:
+        return self.joint.std
 
     def log_density(self, y: FloatArray) -> FloatArray:
         return self.process.log_density(self.points, y)
@@ -103,7 +116,7 @@ class OfProcess:
         return np.asarray(2 * (((gaps > 0) - chances) * gaps).mean(axis=-1))
 
     def take(self, rows: IntArray) -> OfProcess:
-        return replace(self, points=self.points[rows], mean=self.mean[rows], std=self.std[rows])
+        return OfProcess(self.process, self.points[rows], self.joint.take(rows))
 
 
 @dataclass(frozen=True, eq=False)
@@ -181,9 +194,12 @@ class Observed:
         return Observed(self.likelihood, self.center[rows], self.variance[rows], self.seed)
 
 
-def law_of_points(process: GaussianProcess, points: Points, joint: Any) -> Any:
-    """The distribution of single observations where it is not normal, of the moments of `joint`."""
+def law_of_process(process: GaussianProcess, points: Points) -> Normal | Mixture | OfProcess:
+    """The distribution of observations of a process at points, with its joint moments."""
+    joint = Normal.of_process(process, points)
+    if process.is_gaussian:
+        return joint
     parts = process.parts_of_law(points)
     if parts is None:
-        return OfProcess(process, points, joint.mean, joint.std)
-    return Mixture(parts, joint.mean, joint.std)
+        return OfProcess(process, points, joint)
+    return Mixture(parts, joint.mean, joint.std, joint)

@@ -1,0 +1,1 @@
+"""Distances between joint predictive distributions: dense, within bounds, and by probes."""

@@ -121,7 +121,7 @@ class MeanOverPoints(NamedTuple):
     """A mean over points, and its standard error; NaN for a single point."""
 
     mean: float
-    error: float
+    standard_error: float
 
 
 def applies(score: Score, law: Law) -> bool:
@@ -239,7 +239,7 @@ def value_of(score: Score, losses: FloatArray) -> float:
 def _error(score: Score, losses: FloatArray, clusters: Sequence[IntArray]) -> float:
     if not score.paired:
         return np.nan
-    error = mean_over_points(losses, clusters).error
+    error = mean_over_points(losses, clusters).standard_error
     if not score.root:
         return error
     value = value_of(score, losses)
@@ -649,7 +649,7 @@ def paired_difference(
     >>> import numpy as np
     >>> from coupledgp.diagnostics import paired_difference
     >>> gap = paired_difference(np.array([1.0, 2.0, 3.0]), np.array([0.0, 2.0, 1.0]))
-    >>> gap.mean, round(gap.error, 3)
+    >>> gap.mean, round(gap.standard_error, 3)
     (1.0, 0.577)
     """
     gap = np.asarray(score) - other

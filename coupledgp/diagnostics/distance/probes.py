@@ -21,7 +21,7 @@ from coupledgp.diagnostics.distance.divergences import prior_figures, root_of
 from coupledgp.diagnostics.distance.solved import StochasticOptions
 from coupledgp.diagnostics.laws.normal import Normal
 from coupledgp.errors import NumericalError
-from coupledgp.gp.protocol import Problem
+from coupledgp.core.process import Problem
 from coupledgp.ground.memory import check_memory
 from coupledgp.ground.progress import tell
 from coupledgp.linalg.lanczos import Lanczos, gauss, widened_error, with_node

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from coupledgp.diagnostics.laws.normal import Normal
 from coupledgp.errors import InvalidInputError
-from coupledgp.gp.protocol import Points, Problem
+from coupledgp.core.process import Points, Problem
 from coupledgp.ground.validation import check_choice, check_positive, check_positive_int
 from coupledgp.linalg.system import SystemOptions, predictive_law
 

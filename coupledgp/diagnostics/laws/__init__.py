@@ -4,7 +4,6 @@ from coupledgp.diagnostics.laws.draws import Draws as Draws
 from coupledgp.diagnostics.laws.mixtures import Mixture as Mixture
 from coupledgp.diagnostics.laws.mixtures import Observed as Observed
 from coupledgp.diagnostics.laws.mixtures import OfProcess as OfProcess
-from coupledgp.diagnostics.laws.mixtures import law_of_process as law_of_process
 from coupledgp.diagnostics.laws.normal import Mapped as Mapped
 from coupledgp.diagnostics.laws.normal import Normal as Normal
 from coupledgp.diagnostics.laws.quantiles import Quantiles as Quantiles

@@ -10,8 +10,8 @@ from typing import ClassVar
 import numpy as np
 
 from coupledgp.diagnostics.laws.normal import Normal
-from coupledgp.gp.left_out import LeftOut
-from coupledgp.gp.protocol import GaussianProcess, Points
+from coupledgp.core.left_out import LeftOut
+from coupledgp.core.process import GaussianProcess, Points
 from coupledgp.likelihoods.base import Likelihood
 from coupledgp.random import FloatArray, IntArray
 

@@ -19,11 +19,10 @@ from coupledgp.core.process import GaussianProcess, Points, Want
 from coupledgp.core.process_estimator import ProcessEstimator
 from coupledgp.core.stored import fitted_result
 from coupledgp.core.wrapped import innermost, rewrapped
-from coupledgp.diagnostics import pages
 from coupledgp.errors import InvalidInputError
 from coupledgp.ground.memory import named_exhaustion
 from coupledgp.ground.validation import check_positive_int, check_vector, wrong
-from coupledgp.ground.visible import warn
+from coupledgp.ground.visible import name_of_targets, warn
 from coupledgp.random import FloatArray
 from coupledgp.tables.explained import error_sentence
 from coupledgp.tables.rows import check_row_numbers
@@ -438,7 +437,10 @@ class ProcessRegressor(RegressorMixin, ProcessEstimator):
         )
         width = np.maximum([mean - low, high - mean], 0.0).reshape(2, -1)
         inside = (low <= data.targets) & (data.targets <= high)
-        return pages.predictions(data.targets.ravel(), mean.ravel(), width, inside.ravel())
+        from coupledgp.diagnostics.render.pictures import predictions  # slow
+
+        name = name_of_targets(y, self.target_names_) or "y"
+        return predictions(data.targets.ravel(), mean.ravel(), width, inside.ravel(), name)
 
     def prior_covariance(self, X: Any = None) -> FloatArray:
         """Prior covariance of f at points, units of y squared.

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 
-from coupledgp.diagnostics.studies.tables import frame_of
 from coupledgp.fields import LaplaceOperator, Locations
 from coupledgp.fields.estimator import are_labels
 from coupledgp.fields.locations import location_positions
 from coupledgp.ground.validation import real_array
 from coupledgp.random import FloatArray
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 LAW_COLUMNS = ("mean", "std", "lower", "upper")
 
@@ -37,23 +34,13 @@ def law_frame(
         Index of pandas; or the levels of one, of p names each, by their own names; None: numbers.
     outputs
         Names (k,) of the outputs; empty: numbers.
-
-    Raises
-    ------
-    MissingLibraryError
-        pandas is not installed.
     """
     parts = np.stack([mean, std, ends[..., 0], ends[..., 1]], axis=-1)
-    frame = frame_of(
-        (None, parts.reshape(len(parts), -1)), instead="predict and predict_interval do without"
-    )
-    import pandas as pd
-
     columns = pd.Index(LAW_COLUMNS)
     if parts.ndim == 3:
         own = outputs if len(outputs) == parts.shape[1] else range(parts.shape[1])
         columns = pd.MultiIndex.from_product([own, LAW_COLUMNS], names=["output", "law"])
-    frame.columns = columns
+    frame = pd.DataFrame(parts.reshape(len(parts), -1), columns=columns)
     if isinstance(index, dict):
         levels = [pd.Index(one, tupleize_cols=False) for one in index.values()]
         index = pd.MultiIndex.from_arrays(levels, names=list(index))

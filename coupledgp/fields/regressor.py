@@ -22,7 +22,6 @@ from coupledgp.core.stored import (
     FittedModel,
 )
 from coupledgp.couplings import CouplingLike
-from coupledgp.diagnostics import pages
 from coupledgp.errors import InvalidInputError, ModelFileError
 from coupledgp.fields import LaplaceOperator
 from coupledgp.fields.estimator import (
@@ -58,7 +57,7 @@ from coupledgp.kernels.fields import (
 from coupledgp.random import FloatArray, IntArray, draw_seed
 
 if TYPE_CHECKING:
-    from coupledgp.diagnostics.pages import RoadMap, SurfaceMap
+    from coupledgp.diagnostics.render.maps import RoadMap, SurfaceMap
 
 HYPERPARAMETER_CHOICES = ("maximum", "averaged")
 
@@ -359,6 +358,8 @@ class FieldGPRegressor(ProcessRegressor):
         InvalidInputError
             The operator has no positions, or y had several outputs.
         """
+        from coupledgp.diagnostics.render.maps import RoadMap, SurfaceMap  # slow
+
         operator, process = self.operator_, self.process_
         if operator.positions is None or process.units.n_outputs > 1:
             raise InvalidInputError("operator: expected positions, and one output, for a map")
@@ -370,10 +371,10 @@ class FieldGPRegressor(ProcessRegressor):
         errors: FloatArray | None = None if left_out is None else np.asarray(left_out)
         if operator.dimension == 2:
             parts = operator.positions, operator.elements, *law
-            return pages.SurfaceMap(*parts, sensors, data.targets[:, 0], names, errors, unit)
+            return SurfaceMap(*parts, sensors, data.targets[:, 0], names, errors, unit)
         lines = list(operator.positions[operator.elements])
         law = tuple(part[operator.elements].mean(axis=1) for part in law)
-        return pages.RoadMap(lines, *law, sensors, data.targets[:, 0], names, errors, unit)
+        return RoadMap(lines, *law, sensors, data.targets[:, 0], names, errors, unit)
 
     def leave_one_out(self) -> LeaveOneOut:
         """Law of each observation given those at all other places, from one factorisation.

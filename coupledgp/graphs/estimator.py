@@ -26,7 +26,6 @@ from coupledgp.core.stored import (
 )
 from coupledgp.core.units import Units, are_constant
 from coupledgp.couplings.walkers.registry import length_law_text
-from coupledgp.diagnostics import pages
 from coupledgp.errors import ModelFileError
 from coupledgp.graphs import Graph
 from coupledgp.graphs.average import Averaging, fit_average
@@ -393,12 +392,14 @@ class NodeRegressor(NodeParameters, NodeLikelihood):
         return self.first_process_.node_evidence.error
 
     def _picture(self, X: Any) -> Any:
+        from coupledgp.diagnostics.render.maps import NodeLayout, NodeMap  # slow
+
         graph, data = self._graph, self.process_.data
         mean, std = self.predict(return_std=True)
         if mean.ndim > 1:
             raise wrong("y", "one output to draw a map", mean.shape[1])
-        layout = pages.NodeLayout.of(X, graph)
-        return pages.NodeMap(layout, mean, std, None, np.unique(data.points)).picture()
+        layout = NodeLayout.of(X, graph)
+        return NodeMap(layout, mean, std, None, np.unique(data.points)).picture()
 
     def _indexed(self, X: Any) -> tuple[Any, Any]:
         return X, {"node": list(self.first_process_.graph.label_all(self.points(X)))}

@@ -23,7 +23,6 @@ from coupledgp.core.process import Data, Points
 from coupledgp.core.process_estimator import ProcessEstimator
 from coupledgp.core.stored import FittedModel, fitted_result
 from coupledgp.core.units import Units
-from coupledgp.diagnostics import pages
 from coupledgp.errors import InvalidInputError, ModelFileError
 from coupledgp.expressions import Kernel
 from coupledgp.ground.memory import named_exhaustion
@@ -122,7 +121,9 @@ class ProcessClassifier(ClassifierMixin, ProcessEstimator):
     def _against(self, X: Any, y: ArrayLike) -> Any:
         names, labels = self.classes_, _labels(y)
         matrix = confusion_matrix(labels, self.predict(X), labels=names)
-        return pages.confusion_map(matrix, [str(name) for name in names])
+        from coupledgp.diagnostics.render.pictures import confusion_map  # slow
+
+        return confusion_map(matrix, [str(name) for name in names])
 
     def partial_fit(
         self, X: Any, y: ArrayLike, classes: ArrayLike | None = None, **weights: Any

@@ -17,13 +17,13 @@ from coupledgp.core.process import GaussianProcess
 from coupledgp.core.stored import FittedModel
 from coupledgp.core.transformed import has_normal_noise
 from coupledgp.core.wrapped import has_data, innermost
-from coupledgp.diagnostics.moves import ColumnMoves
 from coupledgp.errors import CoupledGPError, PrecisionWarning
 from coupledgp.ground.memory import named_exhaustion
 from coupledgp.ground.validation import check_positive_int
 from coupledgp.ground.visible import warn
 from coupledgp.random import FloatArray, IntArray, draw_seed
 from coupledgp.tables.codes import CategoryCode, NumberCode
+from coupledgp.tables.column_moves import ColumnMoves
 from coupledgp.tables.samplers import Columns, FittedToTable
 
 # Relative error of the deviations of drawn functions from which a warning is given.

@@ -20,9 +20,6 @@ from coupledgp.core.transforms import TARGET_TRANSFORMS, Identity, TargetTransfo
 from coupledgp.core.units import LEAST_CONSTANT, are_constant
 from coupledgp.core.varying_noise import constant_noise
 from coupledgp.core.wrapped import has_data
-from coupledgp.diagnostics import pages
-from coupledgp.diagnostics.moves import ColumnMoves, dependences
-from coupledgp.diagnostics.sections.place_map import DOTS, PlacesOf
 from coupledgp.errors import InvalidInputError
 from coupledgp.ground.devices import DeviceLike, parse_device
 from coupledgp.ground.memory import named_exhaustion
@@ -31,11 +28,13 @@ from coupledgp.ground.validation import check_choice, forward_array, plain_array
 from coupledgp.ground.visible import warn
 from coupledgp.linalg.system import SystemOptions
 from coupledgp.spectra import SpectrumLike, parse_spectrum
+from coupledgp.tables.column_moves import ColumnMoves, dependences
 from coupledgp.tables.estimator_base import TableEstimator
 from coupledgp.tables.explained import Explained, column_sentence, identifier_sentences
 from coupledgp.tables.grids import OnGrids
 from coupledgp.tables.likelihood_parameter import law_of
 from coupledgp.tables.members import is_auto, with_parameters
+from coupledgp.tables.place_maps import DOTS, PlacesOf
 from coupledgp.tables.rows import RowArguments, further_rows_with_targets, learn_rows
 from coupledgp.tables.samplers import Columns, seed_from_random_state
 from coupledgp.tables.transform_search import fit_transforms
@@ -164,10 +163,12 @@ class TableRegressor(MultiOutputMixin, TableEstimator, ProcessRegressor, Explain
 
     def _dependence(self) -> Any:
         """Partial dependence on the columns that move predictions most."""
+        from coupledgp.diagnostics.render.pictures import PANELS, dependence_panels  # slow
+
         process, columns = constant_noise(self.process_), self._columns
         names = ColumnMoves.of(process, columns).names
-        found = dependences(process, columns, names[: pages.dependence.PANELS])
-        return pages.dependence.dependence_panels(found, len(names))
+        found = dependences(process, columns, names[:PANELS])
+        return dependence_panels(found, len(names))
 
     def _picture(self, X: Any) -> Any:
         places = PlacesOf.of(self)
@@ -186,7 +187,9 @@ class TableRegressor(MultiOutputMixin, TableEstimator, ProcessRegressor, Explain
         if has_data(process):
             chosen = np.random.default_rng(0).permutation(len(process.data))[:DOTS]
             dots = (process.data.points[chosen, 0], process.data.targets[chosen])
-        return pages.band(grid[:, 0], mean, bounds, dots, self._columns.name(0))
+        from coupledgp.diagnostics.render.pictures import band  # slow
+
+        return band(grid[:, 0], mean, bounds, dots, self._columns.name(0))
 
     def exact_twin(self, solver: str = "dense") -> Any:
         """Return the exact Gaussian process of all parts in one kernel, given the same data.

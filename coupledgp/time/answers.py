@@ -15,7 +15,6 @@ from coupledgp.core.process import Data, Points
 from coupledgp.core.target_maps import mapped_back
 from coupledgp.core.transformed import TransformedGP, untransformed
 from coupledgp.core.transforms import TargetTransform
-from coupledgp.diagnostics.space_time.map_readings import sensor_series
 from coupledgp.diagnostics.space_time.sensor_table import SensorTable, moments_back
 from coupledgp.errors import InvalidInputError
 from coupledgp.ground.memory import check_memory, named_exhaustion
@@ -370,7 +369,12 @@ class SpaceTimeAnswers(ProcessRegressor):
         return law_frame(mean.ravel(), std.ravel(), bounds.reshape(-1, 2), index)
 
     def _picture(self, X: Any) -> Any:
-        return sensor_series(self, X)
+        from coupledgp.diagnostics.render.pictures import series_of  # slow
+
+        names = [str(one) for one in self.nodes_]
+        name = names[0] if X is None else check_choice(str(X), names, "X")
+        label = list(self.nodes_)[names.index(name)]
+        return series_of(self, [label], self.grid_process_.times, self.panel_.name or "")
 
     def law_on_grid(
         self, sites: IntArray, stamps: FloatArray, with_std: bool = True

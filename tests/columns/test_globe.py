@@ -7,10 +7,10 @@ import pandas as pd
 import pytest
 
 import coupledgp as cgp
-from coupledgp.diagnostics.moves import dependences
 from coupledgp.errors import InvalidInputError
 from coupledgp.ground.codec import decoded, encoded
 from coupledgp.tables.codes import NumberCode
+from coupledgp.tables.column_moves import dependences
 from coupledgp.tables.encoding import TableEncoding
 from coupledgp.tables.globe import (
     EARTH_KM,

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import coupledgp as cgp
-from coupledgp.diagnostics.moves import EXCHANGED, ColumnMoves
+from coupledgp.tables.column_moves import EXCHANGED, ColumnMoves
 
 RNG = np.random.default_rng(3)
 

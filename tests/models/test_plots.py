@@ -12,7 +12,7 @@ from matplotlib.collections import LineCollection, PolyCollection
 from matplotlib.colors import to_hex
 
 import coupledgp as cgp
-from coupledgp.diagnostics.moves import DRAWS, ROWS, dependences
+from coupledgp.tables.column_moves import DRAWS, ROWS, dependences
 from coupledgp.errors import InvalidInputError
 
 RNG = np.random.default_rng(0)
@@ -102,7 +102,7 @@ def test_new_observations_stand_beside_their_predictions(single):
     assert outside.get_ydata().tolist() == y[~inside].tolist()
     assert np.allclose(outside.get_xdata(), single.predict(X)[~inside])
     named = single.plot(X, pd.Series(y, name="yield %"))
-    assert named.get_ylabel() == "observed (units of yield %)"
+    assert named.get_ylabel() == "observed yield %"
     table = pd.DataFrame({"depth": DEPTH, "age": Y})
     fitted = cgp.ExactGPRegressor(optimizer=None).fit(table, pd.Series(Y, name="yield %"))
     assert fitted.plot()[0].get_ylabel() == "average of f (units of yield %)"

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import io
 import re
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from coupledgp.ground.extras import named_extras
 from coupledgp.ground.output import write_bytes
-from coupledgp.ground.validation import check_choice, wrong
+from coupledgp.ground.validation import wrong
 from coupledgp.random import FloatArray
 
 if TYPE_CHECKING:
@@ -152,8 +149,6 @@ STYLE: Any = {  # matplotlib's stubs name every key
     "svg.hashsalt": "coupledgp", "svg.fonttype": "none", "pdf.fonttype": 42,
     "axes.formatter.useoffset": False,
 }  # fmt: skip
-# Libraries that draw.
-BACKENDS = ("matplotlib", "pyvista")
 # Axes or figure into which pictures are drawn at present, see `drawn_into`.
 _INTO: ContextVar[Any] = ContextVar("into", default=None)
 
@@ -236,6 +231,17 @@ class Picture:
     caption: str
     figure: Figure
     scene: Scene | None = None
+
+    def named(self, target: str) -> Picture:
+        """The picture with the reader's name of y on its axes and in its caption."""
+        from matplotlib.text import Text
+
+        if not target:
+            return self
+        for text in self.figure.findobj(Text):
+            text.set_text(text.get_text().replace("units of y", f"units of {target}"))
+            text.set_parse_math(False)
+        return replace(self, caption=self.caption.replace("units of y", f"units of {target}"))
 
     def inline(self, name: str) -> str:
         """The SVG element for a page: as wide as its place, in colours of the page.
@@ -402,47 +408,3 @@ def plain_axis(axis: Axis, ticks: int = 5) -> None:
 
     axis.set_major_locator(MaxNLocator(ticks))
     axis.set_major_formatter(number)
-
-
-class Plotted(ABC):
-    """A result that has a picture, or several to choose from."""
-
-    @abstractmethod
-    def picture(self, *chosen: Any, **named: Any) -> Picture:
-        """The picture, as pages have it."""
-
-    def plot(self, *chosen: Any, ax: Any = None, backend: str = "matplotlib", **named: Any) -> Any:
-        """Draw the picture that `picture` returns for the same arguments.
-
-        Parameters
-        ----------
-        chosen, named
-            Arguments of `picture`.
-        ax
-            Axes of matplotlib, which several panels divide; None: a new figure of pyplot, which
-            notebooks show.
-        backend
-            `"matplotlib"`; or `"pyvista"`, of maps on meshes, on roads and of nodes, for a scene
-            that can be turned.
-
-        Returns
-        -------
-        matplotlib.axes.Axes, an array of them, or pyvista.Plotter
-            The axes of its panels; or the scene, which `show()` opens.
-
-        Raises
-        ------
-        InvalidInputError
-            `ax` is no axes, or belongs to no grid that several panels could divide; there is no
-            such backend, or the picture is no map that it can turn.
-        MissingLibraryError
-            The backend is not installed.
-        """
-        check_choice(backend, BACKENDS, "backend")
-        draw = partial(self.picture, *chosen, **named)
-        with named_extras():
-            if backend == "pyvista":
-                from coupledgp.diagnostics.render.scenes import turned
-
-                return turned(draw().scene)
-            return plotted(draw, ax)

@@ -17,7 +17,6 @@ from coupledgp.diagnostics.render.figures import (
     DPI,
     INK,
     Picture,
-    Plotted,
     Quantity,
     Scale,
     error_scale,
@@ -39,6 +38,7 @@ from coupledgp.diagnostics.render.scenes import (
 )
 from coupledgp.errors import InvalidInputError
 from coupledgp.graphs import Graph
+from coupledgp.ground.plotted import Plotted
 from coupledgp.random import FloatArray, IntArray
 
 if TYPE_CHECKING:
@@ -533,9 +533,7 @@ class NodeMap(LawMap):
         """Return the picture, one panel for each quantity."""
         scene = self.scene()
         if self.layout.mesh is None:
-            return Picture(
-                "map", self.caption(), panels(self.quantities(), self._draw_nodes), scene
-            )
+            return Picture(self.caption(), panels(self.quantities(), self._draw_nodes), scene)
         few = thinned(scene)
         figure = panels(few.quantities, lambda axes, *rest: draw_faces(axes, few, *rest))
         return Picture(self.caption(), figure, scene)

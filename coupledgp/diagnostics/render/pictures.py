@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from coupledgp.core.target_maps import mapped_back
 from coupledgp.diagnostics.predictions import Predictions
 from coupledgp.diagnostics.render.figures import (
     ALERT,
@@ -31,7 +32,6 @@ from coupledgp.diagnostics.render.figures import (
 )
 from coupledgp.diagnostics.render.tables import amount, has_classes, label
 from coupledgp.diagnostics.tables import Tables
-from coupledgp.gp.target_maps import mapped_back
 from coupledgp.ground.visible import printable, short
 from coupledgp.random import FloatArray, IntArray
 

@@ -19,12 +19,14 @@ from coupledgp.diagnostics.render.tables import (
     label,
     number,
     shown_tables,
+    study_table,
 )
 from coupledgp.ground.notebook import Card, Notebook, NotebookTable
 from coupledgp.ground.visible import visible
 
 if TYPE_CHECKING:
     from coupledgp.diagnostics.report import Report
+    from coupledgp.diagnostics.study import Study
 
 # A section: its heading, a frame or None, and what draws its picture or None; None leaves it out.
 Section: TypeAlias = Callable[
@@ -65,14 +67,30 @@ def html_of(report: Report) -> str:
         if frame is not None or picture is not None:
             sections.append((name, heading, _shown(name, heading, frame), picture))
     lead, why = answer(t)
-    opening = pictures.opening(t) if opening is None else opening
-    text = ENVIRONMENT.get_template("page.html").render(
-        title=report.title, answer=lead, why=why, warnings=report.warnings, opening=opening,
-        verdicts=report.verdicts, todo=do_next(report), tables=list(shown_tables(report)),
-        calibration=pictures.calibration(t), sections=sections, provenance=report.provenance,
-        scene=opening is not None and opening.scene is not None, THEME=THEME, SIGNS=SIGNS,
+    return _page(
+        title=report.title, answer=lead, why=why, warnings=report.warnings,
+        opening=pictures.opening(t) if opening is None else opening, verdicts=report.verdicts,
+        todo=do_next(report), tables=list(shown_tables(report)), sections=sections,
+        calibration=pictures.calibration(t), provenance=report.provenance,
     )  # fmt: skip
-    return visible(text)
+
+
+def study_page(study: Study) -> str:
+    """The page of a study of couplings: its verdict, a picture of each figure, and the means."""
+    *others, largest = study.verdict_by_size()
+    return _page(
+        title=f"Couplings of {study.size_name}, beside the exact process of {study.n_train} rows",
+        answer=largest, why=" ".join([*others, study.cannot_gain]), warnings=study.warnings,
+        opening=study.picture(), verdicts=(), todo="", tables=[study_table(study)],
+        sections=[(name, name, None, study.picture(name)) for name in study.figures[1:]],
+        calibration=None, provenance={},
+    )  # fmt: skip
+
+
+def _page(opening: Picture | None, **parts: Any) -> str:
+    scene = opening is not None and opening.scene is not None
+    template = ENVIRONMENT.get_template("page.html")
+    return visible(template.render(parts, opening=opening, scene=scene, THEME=THEME, SIGNS=SIGNS))
 
 
 def _shown(name: str, heading: str, frame: pd.DataFrame | None) -> Shown | None:

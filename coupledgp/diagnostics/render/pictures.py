@@ -22,9 +22,12 @@ from coupledgp.diagnostics.render.figures import (
     MEANS,
     MODEL,
     PAPER,
+    REFERENCE,
     Picture,
     axes_of,
+    coupling_style,
     legend,
+    log_axis,
     panels_of,
     plain_axis,
     plain_frame,
@@ -390,6 +393,49 @@ def move_bars(moves: Any) -> Picture:
     return Picture(
         "How far values of other rows move predictions, column by column, with two errors", figure
     )
+
+
+def against_size(
+    means: pd.DataFrame, figure: str, title: str, size_name: str, exact: float | None = None
+) -> Picture:
+    """Draw a figure of couplings against the size: means with two standard errors.
+
+    Parameters
+    ----------
+    means
+        `Study.summary()`: columns `coupling`, `size`, the figure, and its error.
+    figure, title
+        Name of the figure, and what its axis says.
+    size_name
+        What the sizes are.
+    exact
+        The figure of the exact process, a line.
+    """
+    drawn, axes = axes_of(*WIDE)
+    is_log = figure == "kl_per_point" and bool((means[figure] > 0).all())
+    sizes = sorted(set(means["size"]))
+    names = list(dict.fromkeys(means.coupling))
+    for k, name in enumerate(names):
+        own = means[means.coupling == name].sort_values("size")
+        y, error = own[figure].to_numpy(), 2 * own[f"{figure}_error"].to_numpy()
+        below = np.minimum(error, 0.999 * y) if is_log else error  # a logarithm ends above zero
+        shift = 1.03 ** (k - (len(names) - 1) / 2)
+        axes.errorbar(own["size"] * shift, y, yerr=[below, error], label=name, markersize=5,
+                      linewidth=1.2, capsize=2, **coupling_style(k))  # fmt: skip
+    if exact is not None:
+        axes.axhline(exact, color=REFERENCE, linewidth=1.2, label="exact process")
+    axes.set_xscale("log")
+    log_axis(axes.xaxis, [float(size) for size in sizes])
+    axes.set_xlabel(size_name)
+    axes.set_ylabel(title)
+    if is_log:
+        axes.set_yscale("log")
+        log_axis(axes.yaxis)
+    else:
+        plain_axis(axes.yaxis)
+    legend(drawn, axes, 4)
+    caption = f"{title} against {size_name}, means over draws with two standard errors"
+    return Picture(caption, drawn)
 
 
 def series_of(model: Any, names: Sequence[Any], times: FloatArray, unit: str = "") -> Picture:

@@ -19,6 +19,7 @@ from coupledgp.ground.visible import visible
 
 if TYPE_CHECKING:
     from coupledgp.diagnostics.report import Report
+    from coupledgp.diagnostics.study import Study
 
 # A space within a number, and one between a number and its unit: lines do not break there.
 THIN, SPACE, MINUS = "\N{NARROW NO-BREAK SPACE}", "\N{NO-BREAK SPACE}", "\N{MINUS SIGN}"
@@ -28,7 +29,8 @@ LABELS = {
     "rmse": "RMSE", "mae": "MAE", "crps": "CRPS", "nlpd": "NLPD", "log_crps": "log CRPS",
     "log_loss": "log loss", "brier": "Brier score", "accuracy": "accuracy", "bias": "bias",
     "coverage_95": f"in 95{SPACE}%", "width_95": f"width of 95{SPACE}%", "kl": "KL(exact ‖ model)",
-    "reverse_kl": "KL(model ‖ exact)", "prior_kl": "KL between the priors",
+    "kl_per_point": "KL, nats per point", "reverse_kl": "KL(model ‖ exact)",
+    "prior_kl": "KL between the priors",
 }  # fmt: skip
 # Scores that are shares, and those of which the greater is the better.
 SHARES = ("coverage_95", "accuracy")
@@ -400,6 +402,23 @@ def _distance(t: Tables) -> Shown | None:
             name = f"NLPD of the exact model {MINUS} this"
         rows.append([name, with_error(row.value, row.error), bounds, shift])
     return Shown("distance", "Distance from the exact posterior", "", heads, rows)
+
+
+def study_table(study: Study) -> Shown:
+    """Means over draws of a study of couplings, by size and distance."""
+    means = study.summary().sort_values(["size", "kl_per_point"], kind="stable")
+    heads = ["coupling", study.size_name, *(LABELS[name] for name in study.figures)]
+    rows = [
+        [row["coupling"], count(row["size"]),
+         *(with_error(row[name], row[f"{name}_error"]) for name in study.figures)]
+        for _, row in means.iterrows()
+    ]  # fmt: skip
+    if study.exact:
+        scores = [number(study.exact[name], 4) for name in study.figures if name in study.exact]
+        rows.append(["exact process", "", "0", *scores])
+    n_draws = int(means.n_draws.iloc[0])
+    title = f"Means over {n_draws} draws and their standard errors, {study.n_test} test points"
+    return Shown("couplings", title, "", heads, rows)
 
 
 def text_of(report: Report, width: int = WIDTH) -> str:

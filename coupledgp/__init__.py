@@ -15,9 +15,8 @@ if TYPE_CHECKING:
     from coupledgp.attention import attention_loss as attention_loss
     from coupledgp.core.posterior_kl import posterior_kl_loss as posterior_kl_loss
     from coupledgp.diagnostics.auditing import audit as audit
-    from coupledgp.diagnostics.comparing import choose_graph as choose_graph
-    from coupledgp.diagnostics.comparing import coupling_study as coupling_study
     from coupledgp.diagnostics.comparing import posterior_report as posterior_report
+    from coupledgp.diagnostics.study import coupling_study as coupling_study
     from coupledgp.features import gram_loss as gram_loss
     from coupledgp.fields import LaplaceOperator as LaplaceOperator
     from coupledgp.fields import RoadNetwork as RoadNetwork
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
     from coupledgp.fields.regressor import FieldGPRegressor as FieldGPRegressor
     from coupledgp.fields.regressor import next_sensors as next_sensors
     from coupledgp.graphs import Graph as Graph
+    from coupledgp.graphs.choice import choose_graph as choose_graph
     from coupledgp.graphs.classifier import GraphGPClassifier as GraphGPClassifier
     from coupledgp.graphs.page_rank import pagerank as pagerank
     from coupledgp.graphs.regressors import ExactGraphGPRegressor as ExactGraphGPRegressor
@@ -50,11 +50,13 @@ else:
         "": "couplings dask diagnostics features kernels theory",
         "attention": "CoupledAttention attention_loss",
         "diagnostics.auditing": "audit",
-        "diagnostics.comparing": "choose_graph coupling_study posterior_report",
+        "diagnostics.comparing": "posterior_report",
+        "diagnostics.study": "coupling_study",
         "features": "gram_loss",
         "fields": "LaplaceOperator RoadNetwork read_roads write_mesh write_roads",
         "fields.regressor": "FieldGPRegressor next_sensors",
         "graphs": "Graph",
+        "graphs.choice": "choose_graph",
         "graphs.classifier": "GraphGPClassifier",
         "graphs.page_rank": "pagerank",
         "graphs.regressors": "ExactGraphGPRegressor GraphGPRegressor",

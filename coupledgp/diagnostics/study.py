@@ -47,6 +47,12 @@ LEVEL = 0.05
 ROUNDING = 1e-10
 # Training rows up to which the exact process is dense by default.
 DENSE_ROWS = 5000
+# Letters that LaTeX does not print as they are, and digits of exponents.
+ESCAPES = {
+    "\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
+    "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
+    "[": "{[}", "]": "{]}", "<": r"\textless{}", ">": r"\textgreater{}",
+}  # fmt: skip
 PLAIN = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻", "0123456789-")
 
 
@@ -498,4 +504,4 @@ def _mathematical(mean: float, error: float, bold: bool = False) -> str:
 
 def _escaped(text: str) -> str:
     """A text for LaTeX to print as it is."""
-    return re.sub(r"([&%$#_{}])", r"\\\1", text).replace("^", r"\textasciicircum{}")
+    return "".join(ESCAPES.get(letter, letter) for letter in text)

@@ -158,8 +158,8 @@ class TestCouplings:
         study = cgp.coupling_study(
             fitted, X_TEST, couplings=[coupling, "iid", coupling], sizes=[4], n_draws=2
         )
-        assert len(study.rows) == 2
-        assert study.rows[1].coupling == "iid"
+        assert len(study.couplings) == 2
+        assert study.couplings[1] == "iid"
 
     def test_names_are_chosen_and_studied(self) -> None:
         register_directions("turned", Turned)
@@ -169,7 +169,7 @@ class TestCouplings:
             assert auto.selection_.coupling == name
             assert auto.selection_.estimator.coupling == name
         study = cgp.coupling_study(auto, X_TEST, couplings=["whole", "turned"], sizes=[4])
-        assert [row.coupling for row in study.rows] == ["whole", "turned"]
+        assert study.couplings == ["whole", "turned"]
 
     def test_the_object_is_fitted_and_not_its_text(self) -> None:
         ten = WalkerCoupling(SigmaLengths(order=10))
@@ -192,7 +192,7 @@ class TestCouplings:
         assert str(couplings[0]) == str(couplings[1])
         fitted = graph_model().fit(NODES, Y_NODES)
         study = cgp.coupling_study(fitted, [1, 3], couplings=couplings, sizes=[2], n_draws=2)
-        first, second = (row.coupling for row in study.rows)
+        first, second = study.couplings
         assert second == f"{first} (2)"
 
     @pytest.mark.parametrize("couplings", ["iid", []])
@@ -242,7 +242,7 @@ class TestFeatures:
         assert {trial.coupling for trial in auto.selection_.trials} == {"iid", "orthogonal"}
         assert type(auto.features_) is PhaseFeatures
         study = cgp.coupling_study(auto, X_TEST, couplings=["iid"], sizes=[4], n_draws=2)
-        assert np.isfinite(study.rows[0].kl_per_point.mean)
+        assert np.isfinite(study.draws.kl_per_point).all()
 
     def test_names_serve_losses_and_coefficients(self) -> None:
         register_features("phase", PhaseFeatures)

@@ -12,8 +12,8 @@ from matplotlib.collections import LineCollection, PolyCollection
 from matplotlib.colors import to_hex
 
 import coupledgp as cgp
-from coupledgp.tables.column_moves import DRAWS, ROWS, dependences
 from coupledgp.errors import InvalidInputError
+from coupledgp.tables.column_moves import DRAWS, ROWS, dependences
 
 RNG = np.random.default_rng(0)
 DEPTH = RNG.uniform(0, 6, 40)

@@ -40,7 +40,7 @@ from coupledgp.diagnostics.laws.normal import Normal, normal_crps
 from coupledgp.diagnostics.laws.quantiles import Quantiles
 from coupledgp.diagnostics.laws.stated import Chances
 from coupledgp.diagnostics.predictions import Law, Predictions
-from coupledgp.diagnostics.tables import Rival, Score, table_of
+from coupledgp.diagnostics.tables import NATS, Rival, Score, table_of
 from coupledgp.errors import InvalidInputError
 from coupledgp.ground.validation import (
     LARGEST_PRODUCT,
@@ -91,9 +91,9 @@ def predictive_variance(law: Law, y: FloatArray) -> FloatArray:
     return np.square(law.std)
 
 
-def wrong_class(law: Law, y: FloatArray) -> FloatArray:
-    """One where the most probable class is not that of the label, (p, 1)."""
-    return (law.mean.argmax(axis=1) != y.reshape(-1)).astype(float)[:, None]
+def right_class(law: Law, y: FloatArray) -> FloatArray:
+    """One where the most probable class is that of the label, (p, 1)."""
+    return (law.mean.argmax(axis=1) == y.reshape(-1)).astype(float)[:, None]
 
 
 SCORES: dict[str, Score] = {
@@ -111,10 +111,8 @@ SCORES: dict[str, Score] = {
 CLASS_SCORES: dict[str, Score] = {
     "log_loss": Score(negative_log_density, "log loss", "nats per point"),
     "brier": Score(squared_error, "root of the Brier score", "", root=True),
-    "wrong": Score(wrong_class, "share of wrong classes", ""),
+    "accuracy": Score(right_class, "accuracy", "", paired=False),
 }
-# The metrics in which gains are nats per point, the first that there is.
-NATS = ("nlpd", "log_loss", "log_crps")
 
 
 class MeanOverPoints(NamedTuple):

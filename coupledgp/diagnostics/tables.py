@@ -9,6 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from coupledgp.diagnostics.calibration.classes import Reliability
+from coupledgp.diagnostics.calibration.coverage import Calibration
+from coupledgp.diagnostics.calibration.whitened import Whitened
 from coupledgp.diagnostics.predictions import Law, Predictions
 from coupledgp.random import FloatArray
 
@@ -25,6 +28,8 @@ MATTERS, SERIOUS = 0.01, 0.1
 LOST, TOLD = 2.5, 2.0
 # Fewest points that are judged.
 FEWEST = 8
+# The metrics in which gains are nats per point, the first that there is.
+NATS = ("nlpd", "log_loss", "log_crps")
 
 
 @dataclass(frozen=True)
@@ -142,6 +147,29 @@ class Rival:
         return self.predictions.name
 
 
+class Overlap(NamedTuple):
+    """How many test rows are training rows.
+
+    Attributes
+    ----------
+    n_test : int
+    n_rows : int or None
+        Those with the inputs and the targets of a training row, rounding aside; None: not known.
+    n_inputs : int or None
+        Those with the inputs of a training row and other targets.
+    left_out : bool
+        Whether the `n_rows` rows are left out of all figures.
+    n_near : int
+        Those of the `n_rows` that differ by rounding.
+    """
+
+    n_test: int
+    n_rows: int | None
+    n_inputs: int | None
+    left_out: bool = False
+    n_near: int = 0
+
+
 @dataclass(frozen=True, eq=False)
 class Tables:
     """All tables of a report, and the predictions that they were computed from.
@@ -166,8 +194,18 @@ class Tables:
         metric, value, below, above, error, unit.
     checks : DataFrame
         The attributes of `Check`, a row for each look and rule, fired or not.
-    source : object
-        The fitted model and its training rows, from which remedies are measured; None: not known.
+    source : Source or None
+        The model at the points, with its training rows.
+    left_out : LeftOutRows or None
+        Where the points are training rows that are left out.
+    judged : Predictions or None
+        Those at which calibration was measured, at most a thousand, with their correlations.
+    calibration, whitened, reliability
+        What rules read besides; None where it is not known.
+    overlap : Overlap
+        Test rows that are training rows.
+    looks : tuple of Look
+    seed : int
     """
 
     predictions: Predictions
@@ -180,6 +218,26 @@ class Tables:
     distance: pd.DataFrame = field(default_factory=lambda: empty("distance"))
     checks: pd.DataFrame = field(default_factory=lambda: empty("checks"))
     source: Any = None
+    left_out: Any = None
+    judged: Predictions | None = None
+    calibration: Calibration | None = None
+    whitened: Whitened | None = None
+    reliability: Reliability | None = None
+    overlap: Overlap = field(default_factory=lambda: Overlap(0, None, None))
+    looks: tuple[Any, ...] = ()
+    seed: int = 0
+
+    def figure(self, table: str, **at: Any) -> Any:
+        """The first row of a table with some values, as an object; None where there is none."""
+        found = getattr(self, table)
+        for name, value in at.items():
+            found = found[found[name] == value]
+        return next(found.itertuples(index=False), None)
+
+    def gain(self, rival: str) -> Any:
+        """The gain of a rival over all points in nats per point, as a row; None if unknown."""
+        rows = (self.figure("gains", rival=rival, part="", metric=one) for one in NATS)
+        return next((one for one in rows if one is not None), None)
 
 
 COLUMNS: dict[str, tuple[str, ...]] = {
@@ -202,11 +260,14 @@ class Rule(NamedTuple):
     question, name : str
     test : callable
         Checks from tables, fired or not.
+    depth : str
+        `"scores"`, `"checks"` or `"full"`: the least depth of a report that applies it.
     """
 
     question: str
     name: str
     test: Callable[[Tables], list[Check]]
+    depth: str = "checks"
 
 
 def empty(table: str) -> pd.DataFrame:

@@ -89,8 +89,11 @@ def study_page(study: Study) -> str:
 
 def _page(opening: Picture | None, **parts: Any) -> str:
     scene = opening is not None and opening.scene is not None
-    template = ENVIRONMENT.get_template("page.html")
-    return visible(template.render(parts, opening=opening, scene=scene, THEME=THEME, SIGNS=SIGNS))
+    covered = any(shown.name == "coverage" for shown in parts["tables"])
+    text = ENVIRONMENT.get_template("page.html").render(
+        parts, opening=opening, scene=scene, has_coverage=covered, THEME=THEME, SIGNS=SIGNS
+    )
+    return visible(text)
 
 
 def _shown(name: str, heading: str, frame: pd.DataFrame | None) -> Shown | None:

@@ -321,7 +321,7 @@ def confusion_map(matrix: IntArray, names: Sequence[str]) -> Picture:
     >>> [text.get_text() for text in picture.figure.axes[0].texts]
     ['8', '2', '1', '9']
     """
-    figure, axes = axes_of(3.9, 3.2)
+    figure, axes = axes_of(5.6, 3.4)
     axes.grid(visible=False)
     axes.spines[:].set_visible(False)
     shares = matrix / np.maximum(matrix.sum(axis=1, keepdims=True), 1)

@@ -27,11 +27,18 @@ SUPERSCRIPTS = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
 # Scores and distances as tables name them; those of users have their own names.
 LABELS = {
     "rmse": "RMSE", "mae": "MAE", "crps": "CRPS", "nlpd": "NLPD", "log_crps": "log CRPS",
-    "log_loss": "log loss", "brier": "Brier score", "accuracy": "accuracy", "bias": "bias",
+    "log_loss": "log loss", "brier": "root of the Brier score", "accuracy": "accuracy", "bias": "bias",
     "coverage_95": f"in 95{SPACE}%", "width_95": f"width of 95{SPACE}%", "kl": "KL(exact ‖ model)",
     "kl_per_point": "KL, nats per point", "reverse_kl": "KL(model ‖ exact)",
     "prior_kl": "KL between the priors",
 }  # fmt: skip
+# Rivals as tables and sentences name them.
+RIVALS = {
+    "mean": "mean of the targets", "nearest": "nearest row", "linear": "linear model",
+    "shares": "shares of the classes", "harmonic": "harmonic interpolation",
+}  # fmt: skip
+# Scores that tables and JSON have and pages leave out.
+UNSHOWN = ("nlpd_joint", "sharpness", "bias")
 # Scores that are shares, and those of which the greater is the better.
 SHARES = ("coverage_95", "accuracy")
 # Beginnings of the names of rivals that use no inputs.
@@ -53,6 +60,8 @@ OPEN_ROWS, WIDTH = 5, 110
 # warns of a tail of equal values.
 SCATTER = 1e-9
 NONE = (np.nan, np.nan)
+# Distances below which there is none but rounding.
+ROUNDING = 1e-12
 
 
 def number(value: float, digits: int = 3) -> str:
@@ -131,6 +140,11 @@ def figure(t: Tables, metric: str, model: str = "", part: str = "") -> float:
     return float(found.iloc[0]) if len(found) else np.nan
 
 
+def named(rival: str) -> str:
+    """A rival as tables and sentences name it."""
+    return RIVALS.get(rival, rival)
+
+
 def has_classes(t: Tables) -> bool:
     """Whether targets are classes."""
     return bool((t.scores.metric == "accuracy").any())
@@ -151,15 +165,16 @@ def answer(t: Tables) -> tuple[str, str]:
     own = [f"{shown(figure(t, metric, part=one))} {one}".rstrip() for one in parts]
     subject = f"The most probable class of {p.target} is" if classes else (
         f"Predictions of {p.target} are typically")  # fmt: skip
-    rivals = [f"{shown(value)} {part} ({name})".replace("  ", " ") for part in parts for name, value
-              in [_best_rival(t, metric, part)] if name]  # fmt: skip
+    best = [(part, *_best_rival(t, metric, part)) for part in parts]
+    rivals = [f"{shown(value)} {part} ({named(name)})".replace("  ", " ")
+              for part, name, value in best if name]  # fmt: skip
     told = []
     trivial = next((one.name for one in t.rivals if one.name.startswith(TRIVIAL)), "")
     if trivial and parts == [""]:
-        told.append(f"the {trivial} would be {verb} {shown(figure(t, metric, trivial))}")
+        told.append(f"the {named(trivial)} would be {verb} {shown(figure(t, metric, trivial))}")
     if rivals:
-        best = "best other method" if len(rivals) == 1 else "best other methods"
-        told.append(f"the {best} {'' if told else f'would be {verb} '}{_listed(rivals)}")
+        subject_of = "best other method" if len(rivals) == 1 else "best other methods"
+        told.append(f"the {subject_of} {'' if told else f'would be {verb} '}{_listed(rivals)}")
     sentences = [", ".join(told)] if told else []
     width = figure(t, "width_95")
     if not classes and np.isfinite(width):
@@ -243,9 +258,14 @@ def _models(t: Tables, metric: str, part: str = "") -> list[str]:
     return [own, *(name for name in order if name != own)]
 
 
-def _with_unit(metric: str, unit: str) -> str:
-    name = LABELS.get(metric, metric)
-    return f"{name}, {unit}" if unit and metric not in SHARES else name
+def _heads(scores: pd.DataFrame, metrics: Sequence[str]) -> list[str]:
+    """Heads of columns of scores, with their units but for nats."""
+    units = scores.drop_duplicates("metric").set_index("metric").unit
+    return [
+        LABELS.get(one, one)
+        + ("" if units[one] in ("", "nats per point") or one in SHARES else f", {units[one]}")
+        for one in metrics
+    ]
 
 
 def _cell(metric: str, value: float) -> str:
@@ -259,12 +279,12 @@ def _scores(t: Tables) -> Shown | None:
     gains = t.gains[t.gains.part == ""]
     by = "nlpd" if (gains.metric == "nlpd").any() else next(iter(gains.metric), "")
     gains = gains[gains.metric == by].set_index("rival")
-    metrics = list(dict.fromkeys(whole.metric))
+    metrics = [one for one in dict.fromkeys(whole.metric) if one not in UNSHOWN]
     models = _models(t, by if by in metrics else metrics[0])
-    units = whole.drop_duplicates("metric").set_index("metric").unit
-    heads = ["", *(_with_unit(one, units[one]) for one in metrics)]
+    heads = ["", *_heads(whole, metrics)]
     cells = {(row.model, row.metric): _cell(row.metric, row.value) for row in whole.itertuples()}
-    rows = [[name, *(cells.get((name, one), "") for one in metrics)] for name in models]
+    rows = [[named(name), *(cells.get((name, one), "") for one in metrics)]
+            for name in models]  # fmt: skip
     rows[0][0] = "this model"
     bars = None
     if by:
@@ -314,13 +334,16 @@ def _parts(t: Tables) -> Shown | None:
     cells = {(row.model, row.part): _cell(metric, row.value) for row in s.itertuples()}
     better = {(row.rival, row.part) for row in t.gains.itertuples() if row.gain > 2 * row.error}
     rows = [
-        [name, *(cells.get((name, one), "") + " ▲" * ((name, one) in better) for one in parts)]
+        [
+            named(name),
+            *(cells.get((name, one), "") + " ▲" * ((name, one) in better) for one in parts),
+        ]
         for name in names
     ]
     rows[0][0] = "this model"
     counts = s[s.model == own].set_index("part").n
     rows.append(["points", *(count(counts.get(part, 0)) for part in parts)])
-    heads = [_with_unit(metric, t.predictions.unit), *parts]
+    heads = [*_heads(s, [metric]), *parts]
     note = "▲: better than this model by more than two standard errors." if "▲" in str(rows) else ""
     return Shown("parts", f"{LABELS[metric]} by what was asked", note, heads, rows, n_strong=1)
 
@@ -331,10 +354,10 @@ def _groups(t: Tables) -> Shown | None:
     if not len(s):
         return None
     wide = s.pivot_table("value", "group", "metric", sort=False)
+    wide = wide[[one for one in wide if one == "bias" or one not in UNSHOWN]]
     first = wide.columns[0]
     wide = wide.sort_values(first, ascending=first in SHARES, kind="stable")
-    units = s.drop_duplicates("metric").set_index("metric").unit
-    heads = ["", *(_with_unit(one, units[one]) for one in wide.columns)]
+    heads = ["", *_heads(s, wide.columns)]
     rows = [
         [label(name), *(_cell(one, value) for one, value in row.items())]
         for name, row in wide.iterrows()
@@ -373,10 +396,10 @@ def _fired(t: Tables) -> Shown | None:
     rows = [
         [row.sentence, worth(row.gain, of_classes), with_error(row.gain, row.gain_error),
          p_value(row.p), row.remedy, BASES.get(row.basis, row.basis)]
-        for row in fired.sort_values("gain", ascending=False, kind="stable").itertuples()
+        for row in sorted(fired.itertuples(), key=lambda one: (not one.remedy, -one.gain))
     ]  # fmt: skip
     note = f"{len(t.checks)} checks were made, {n_passed} of them found nothing."
-    return Shown("checks", "Findings and remedies", note, heads, rows)
+    return Shown("checks", "Findings and remedies", note, heads, rows, OPEN_ROWS)
 
 
 def _passed(t: Tables) -> Shown | None:
@@ -390,18 +413,20 @@ def _passed(t: Tables) -> Shown | None:
 def _distance(t: Tables) -> Shown | None:
     heads = ["", "nats per point", "between", "as a shift of each prediction"]
     rows = []
-    for row in t.distance.itertuples():
-        bounds = ""
-        if np.isfinite(row.below) and row.below < row.above:
-            bounds = f"{number(row.below)} and {number(row.above)}"
-        shift = ""
-        if row.metric == "kl":
-            shift = f"{number(float(np.sqrt(2 * max(row.value, 0.0))))} standard deviations"
-        name = LABELS.get(row.metric, row.metric)
-        if row.metric == "nlpd":
-            name = f"NLPD of the exact model {MINUS} this"
-        rows.append([name, with_error(row.value, row.error), bounds, shift])
-    return Shown("distance", "Distance from the exact posterior", "", heads, rows)
+    is_same = t.distance.value.abs().max() < ROUNDING
+    for row in t.distance[t.distance.metric.isin([*LABELS])].itertuples():
+        between = [number(one) for one in (row.value - row.below, row.value + row.above)]
+        bounds = " and ".join(between) if between[0] != between[1] else ""
+        shift = float(np.sqrt(2 * max(row.value, 0.0)))
+        is_kl = row.metric == "kl"
+        rows.append([
+            f"NLPD of the exact model {MINUS} this" if row.metric == "nlpd" else LABELS[row.metric],
+            with_error(row.value, row.error), bounds,
+            f"{number(shift)} standard deviations" if is_kl else "",
+        ])  # fmt: skip
+    return (
+        None if is_same else Shown("distance", "Distance from the exact posterior", "", heads, rows)
+    )
 
 
 def study_table(study: Study) -> Shown:

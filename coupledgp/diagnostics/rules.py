@@ -41,7 +41,7 @@ from coupledgp.diagnostics.render.tables import (
     amount,
     count,
     number,
-    p_value,
+    p_text,
     per_cent,
     with_error,
     worth,
@@ -357,9 +357,9 @@ def intervals(t: Tables) -> list[Check]:
     scale = Check(
         HONEST, "scale", (RED if serious else AMBER) if spread_off else GREEN,
         f"Standard deviations are too {'small' if c.rescaling > 1 else 'large'}: errors have a "
-        f"root mean square of {number(c.rescaling)} of them (p = {p_value(c.spread_p)})."
+        f"root mean square of {number(c.rescaling)} of them ({p_text(c.spread_p)})."
         if spread_off else f"Errors have a root mean square of {number(c.rescaling)} standard "
-        f"deviations (p = {p_value(c.spread_p)}).",
+        f"deviations ({p_text(c.spread_p)}).",
         spread_off, statistic=c.rescaling, expected=1.0, p=c.spread_p, limit=SURE,
         gain=c.rescaling_gain, basis="closed form", remedy=factor if spread_off else "",
     )  # fmt: skip
@@ -369,7 +369,7 @@ def intervals(t: Tables) -> list[Check]:
     place = Check(
         HONEST, "place", AMBER if place_off else GREEN,
         f"Targets lie {number(abs(c.shift), 2)} standard deviations {side} the predictions on "
-        f"average (p = {p_value(c.shift_p)}).",
+        f"average ({p_text(c.shift_p)}).",
         place_off, statistic=c.shift, expected=0.0, p=c.shift_p, limit=SURE_OF_DETAIL, gain=shift,
         basis="estimated",
         remedy="Look for how test rows differ from training rows: units, period, sensor."
@@ -379,7 +379,7 @@ def intervals(t: Tables) -> list[Check]:
     shape = Check(
         HONEST, "shape", AMBER if shape_off else GREEN,
         f"The transforms F(y) are {number(c.pit_distance, 2)} from uniform "
-        f"(p = {p_value(c.pit_p)}).",
+        f"({p_text(c.pit_p)}).",
         shape_off, statistic=c.pit_distance, p=c.pit_p, limit=SURE_OF_DETAIL,
         remedy=TAILS if shape_off and heavy else "",
     )  # fmt: skip
@@ -441,7 +441,7 @@ def joint_law(t: Tables) -> list[Check]:
     tests = [
         (w.spread_p, SURE, w.rescaling_gain, w.rescaling, 1.0,
          f"The joint covariance is too {size}: residuals whitened by it have a root mean square of "
-         f"{number(w.rescaling)} in place of 1 (p = {p_value(w.spread_p)})."),
+         f"{number(w.rescaling)} in place of 1 ({p_text(w.spread_p)})."),
         (w.joint_p, SURE_OF_DETAIL, abs(lost), w.joint_gain, w.expected_gain,
          f"Correlations are too {strong}: the joint density exceeds that of independent points by "
          f"{number(w.joint_gain, 2)} nats per point, that of a right law by "
@@ -451,7 +451,7 @@ def joint_law(t: Tables) -> list[Check]:
          f"(chance ± {number(w.neighbour_error, 1)})."),
         (w.pit_p, SURE_OF_DETAIL, np.inf, w.pit_distance, np.nan,
          "Residuals whitened by the covariance are not normal: their transforms are "
-         f"{number(w.pit_distance, 2)} from uniform (p = {p_value(w.pit_p)})."),
+         f"{number(w.pit_distance, 2)} from uniform ({p_text(w.pit_p)})."),
     ]  # fmt: skip
     off = [one for one in tests if one[0] <= one[1] and one[2] > MATTERS]
     p, limit, gain, value, expected, sentence = off[0] if off else tests[0]
@@ -459,7 +459,7 @@ def joint_law(t: Tables) -> list[Check]:
     if not off:
         sentence = (
             "Residuals whitened by the stated covariance are as those of a right one (root mean "
-            f"square {number(w.rescaling)}, p = {p_value(w.spread_p)})."
+            f"square {number(w.rescaling)}, {p_text(w.spread_p)})."
         )
     return [
         Check(HONEST, "joint law", colour, sentence, bool(off), statistic=value, expected=expected,

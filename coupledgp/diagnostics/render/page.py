@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import jinja2
 import numpy as np
 import pandas as pd
 
+from coupledgp.diagnostics.predictions import Predictions
 from coupledgp.diagnostics.render import pictures
 from coupledgp.diagnostics.render.figures import THEME, Picture
 from coupledgp.diagnostics.render.tables import (
@@ -42,10 +44,36 @@ ENVIRONMENT = jinja2.Environment(
 
 
 def model_map(report: Report) -> tuple[str, None, Callable[[], Picture]] | None:
-    """The map that the model draws of itself; None for models without places."""
-    draw = getattr(getattr(report.tables.source, "model", None), "map_picture", None)
-    picture = None if draw is None else draw()
-    return None if picture is None else ("Map", None, lambda: picture)
+    """The map of a field, of the nodes of a graph, or over two places; None for other models."""
+    p, model = report.tables.predictions, getattr(report.tables.source, "model", None)
+    draw: Callable[[], Picture] | None = None
+    if hasattr(model, "field_map"):
+        draw = partial(_field_map, model, p)
+    elif hasattr(model, "nodes_") and p.times is None and hasattr(model, "picture"):
+        draw = model.picture
+    elif hasattr(model, "fitted_"):
+        from coupledgp.tables.place_maps import PlacesOf  # models import pages
+
+        places = PlacesOf.of(model)
+        draw = None if places is None else partial(_places_map, places)
+    return None if draw is None else ("Map", None, draw)
+
+
+def _places_map(places: Any) -> Picture:
+    found: Picture = places.map.picture()
+    return found
+
+
+def _field_map(model: Any, p: Predictions) -> Picture:
+    """A field on its surface or roads, with the errors of sensors that were left out."""
+    names: list[str] = []
+    errors = None
+    if p.y is not None and len(p) == len(model.process_.data):
+        errors = (p.y - p.law.mean)[:, 0]
+        if p.groups is not None:
+            names = [label(one) for one in p.groups.iloc[:, 0]]
+    found: Picture = model.field_map(names=names, left_out=errors, unit=p.unit).picture()
+    return found
 
 
 # Sections of a report by name, after those of its tables.

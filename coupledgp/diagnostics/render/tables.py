@@ -112,7 +112,12 @@ def per_cent(share: float, digits: int = 0) -> str:
 
 def p_value(p: float) -> str:
     """A p-value of two digits; nothing for NaN."""
-    return "" if np.isnan(p) else "below 0.0001" if p < 1e-4 else number(p, 2)
+    return "" if np.isnan(p) else f"<{SPACE}0.0001" if p < 1e-4 else number(p, 2)
+
+
+def p_text(p: float) -> str:
+    """A p-value in a sentence: `p = 0.0031`, `p < 0.0001`."""
+    return f"p {p_value(p)}" if p < 1e-4 else f"p = {p_value(p)}"
 
 
 def label(value: Any) -> str:

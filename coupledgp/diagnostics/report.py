@@ -27,7 +27,7 @@ from coupledgp.diagnostics.calibration.coverage import (
     usual_groups,
 )
 from coupledgp.diagnostics.calibration.whitened import Whitened
-from coupledgp.diagnostics.checks.data import near_duplicates
+from coupledgp.diagnostics.checks.data import overlap_of
 from coupledgp.diagnostics.checks.residuals import LOOKS, Look
 from coupledgp.diagnostics.distance.divergences import (
     correlations,
@@ -44,6 +44,7 @@ from coupledgp.diagnostics.laws import Chances, Draws, Normal, Observed
 from coupledgp.diagnostics.laws.mixtures import law_of_process
 from coupledgp.diagnostics.laws.stated import remarks_of
 from coupledgp.diagnostics.predictions import Law, Predictions, as_frame
+from coupledgp.diagnostics.remedies import RULES as REMEDIES
 from coupledgp.diagnostics.render.page import SECTIONS
 from coupledgp.diagnostics.rules import RULES, advice_of, judged_points, verdicts_of
 from coupledgp.diagnostics.scores import (
@@ -58,11 +59,12 @@ from coupledgp.diagnostics.sources import (
     Source,
     exact_points,
     exact_process,
+    left_out_source,
     name_of,
     source_of,
 )
 from coupledgp.diagnostics.sources import exact_functions as exact_functions_of
-from coupledgp.diagnostics.sources.own import LeftOutRows, categories, input_names, some_rows
+from coupledgp.diagnostics.sources.own import LeftOutRows, some_rows
 from coupledgp.diagnostics.tables import (
     Check,
     Overlap,
@@ -74,14 +76,13 @@ from coupledgp.diagnostics.tables import (
     frame_of_checks,
     table_of,
 )
-from coupledgp.errors import CoupledGPError, InvalidInputError, NumericalError
+from coupledgp.errors import InvalidInputError, NumericalError
 from coupledgp.ground.memory import check_memory
 from coupledgp.ground.progress import reporter, tell
 from coupledgp.ground.threads import suited_threads
 from coupledgp.ground.validation import check_choice, check_positive_int
 from coupledgp.ground.visible import name_of_targets
 from coupledgp.random import IntArray
-from coupledgp.tables.standardized import RowDigests
 
 # Most test points whose joint law is compared, of more a random part; matrices (p, p) alive at
 # once.
@@ -215,16 +216,15 @@ class Report:
         exact = "dense" if method == "dense" else options or StochasticOptions()
         return _reported(**{**self.asked, "exact": exact})
 
-    def with_remedies(self, budget: str | float = "60s") -> Report:
-        """The report with remedies that take fits: each tried, and what it gains measured.
+    def with_remedies(self) -> Report:
+        """The report with remedies that take fits: each is tried, and what it gains measured.
 
-        More features, another coupling, more inducing points; see
-        `coupledgp.diagnostics.remedies`.
+        They are those of `depth="full"`: a transform of the targets, more features or another
+        coupling, more inducing points.
         """
-        from coupledgp.diagnostics.remedies import tried
-
-        more = tried(self.tables, budget)
-        return _judged(self.tables, [*self.checks, *more], self)
+        names = {one.name for one in REMEDIES}
+        before = [one for one in self.checks if one.rule not in names]
+        return _judged(self.tables, _found(self.tables, REMEDIES, before), self)
 
     def _repr_html_(self) -> str:
         from coupledgp.diagnostics.render.page import notebook_of
@@ -514,12 +514,10 @@ def cross_validate(
     seed = check_positive_int(random_state, "random_state", minimum=0)
     check_choice(depth, DEPTHS, "depth")
     start = time.perf_counter()
-    rows = LeftOutRows.of(model, groups, max_rows, seed)
+    source = left_out_source(model, groups, max_rows, seed)
+    rows = source.left_out
+    assert rows is not None
     data = rows.process.data
-    source = replace(
-        source_of(rows.process, data.points[rows.rows]), model=model, names=input_names(model),
-        categories=categories(model),
-    )  # fmt: skip
     with suited_threads(len(data)):
         p, judged = _left_out_predictions(rows, source, columns, seed, target, unit, model)
         found = rivals_module.left_out_rivals(
@@ -596,10 +594,13 @@ def _reported(
         if isinstance(exact, StochasticOptions) and n > exact.n_columns:
             full = _distances_of_all(every, y, exact)
         limit = exact.n_columns if full is not None else MOST_POINTS
-        overlap, kept = _overlap(source, y, leave_out_overlap)
+        if y is not None:
+            source.targets(values_of(y))  # refused before anything is computed
+        overlap, kept = _kept(source, y, leave_out_overlap)
         chosen = kept[some_rows(kept.size, limit, seed)]
         source = source if chosen.size == n else source.take(chosen)
-        p = _predictions(source, y, roles, chosen, target, unit)
+        some = None if y is None else values_of(y)[chosen]
+        p = _predictions(source, some, roles, chosen, target, unit)
         if chosen.size < kept.size:
             more = f"Measured at {chosen.size} of {kept.size} test points, drawn at random."
             p = replace(p, remarks=(*p.remarks, more))
@@ -660,7 +661,7 @@ def tables_of(
         )  # fmt: skip
     if judged is None:
         judged = p.take(some_rows(len(p), judged_points(p), [seed, 7]))
-    calibration = calibration_of(judged, _all_groups(judged, source))
+    calibration = calibration_of(judged, _all_groups(judged, None if left_out else source))
     return replace(
         found, judged=judged, calibration=calibration, whitened=_whitened(judged),
         coverage=_coverage(calibration, judged), pit=calibration.pit,
@@ -678,12 +679,20 @@ def reported(
     asked: Mapping[str, Any] | None = None,
 ) -> Report:
     """A report of tables: what each rule finds, the verdicts and the advice."""
-    checks = [one for rule in rules if _applies(rule, depth) for one in rule.test(tables)]
+    checks = _found(tables, [one for one in rules if _applies(one, depth)], ())
     blank = Report(
         tables, title, (), (), (), provenance=provenance or {}, sections=dict(sections),
         asked=asked or {},
     )  # fmt: skip
     return _judged(tables, checks, blank)
+
+
+def _found(tables: Tables, rules: Sequence[Rule], before: Sequence[Check]) -> list[Check]:
+    """What rules find, each given what those before it have found."""
+    found = list(before)
+    for rule in rules:
+        found += rule.test(replace(tables, checks=frame_of_checks(found)))
+    return found
 
 
 def _applies(rule: Rule, depth: str) -> bool:
@@ -737,7 +746,8 @@ def predictions(model: Any, X: Any, y: ArrayLike | None = None, **roles: Any) ->
     source = source_of(model, X)
     given = {"groups": None, "columns": None, "parts": None, "cluster": None} | roles
     frames = _roles(len(source), **given)
-    return _predictions(source, aligned(X, y), frames, np.arange(len(source)), "y", "")
+    targets = None if y is None else values_of(aligned(X, y))
+    return _predictions(source, targets, frames, np.arange(len(source)), "y", "")
 
 
 def _predictions(
@@ -773,7 +783,7 @@ def _predictions(
     named |= {} if unseen is None else {str(one): unseen[one].to_numpy() for one in unseen}
     named["row order"] = chosen
     parts = frames["parts"]
-    targets = None if y is None else source.targets(_at(y, chosen))
+    targets = None if y is None else source.targets(y)
     is_transformed = bool(source.transforms)
     return Predictions(
         law, targets, inputs=_inputs(source), columns=pd.DataFrame(named),
@@ -786,55 +796,24 @@ def _predictions(
     )  # fmt: skip
 
 
-def _at(y: Any, chosen: IntArray) -> Any:
-    values = y.to_numpy() if hasattr(y, "to_numpy") else np.asarray(y)
-    if len(values) <= (chosen.max() if chosen.size else 0):
-        return values
-    return values if len(values) == len(chosen) else values[chosen]
+def values_of(y: Any) -> Any:
+    """Targets as an array."""
+    return y.to_numpy() if hasattr(y, "to_numpy") else np.asarray(y)
 
 
 def _inputs(source: Source) -> pd.DataFrame | None:
     return None if source.X is None else pd.DataFrame(source.X, columns=list(source.columns))
 
 
-def _overlap(source: Source, y: Any, leave_out: bool) -> tuple[Overlap, IntArray]:
+def _kept(source: Source, y: Any, leave_out: bool) -> tuple[Overlap, IntArray]:
     """How many test rows are training rows, and the numbers of the rows that are kept."""
     n = len(source)
-    targets = None if y is None else source.targets(_at(y, np.arange(n)))
-    try:
-        digests, keys = _digests(source)
-    except CoupledGPError:
-        return Overlap(n, None, None), np.arange(n)
-    if digests is None:
-        return Overlap(n, None, None), np.arange(n)
-    inputs, same = digests.found(keys, targets)
-    near = np.zeros(n, dtype=bool)
-    known, X = source.train_X, source.X
-    if known is not None and X is not None and targets is not None and source.train_y is not None:
-        near = near_duplicates(known, source.train_y, X, targets) & ~same
-    rows = same | near
-    found = Overlap(n, int(rows.sum()), int((inputs & ~same).sum()), n_near=int(near.sum()))
+    found, rows = overlap_of(source, None if y is None else source.targets(values_of(y)))
     if not (leave_out and rows.any()):
         return found, np.arange(n)
     if rows.all():
         raise InvalidInputError(f"X: all {n} test rows are training rows, none is left")
     return found._replace(left_out=True), np.flatnonzero(~rows)
-
-
-def _digests(source: Source) -> tuple[RowDigests | None, Any]:
-    """Digests of the training rows, and keys of the test rows."""
-    process = source.process
-    if process is None:
-        if source.train_X is None or source.train_y is None:
-            return None, None
-        return RowDigests.of(source.train_X, source.train_y), source.X
-    keys = process.row_keys(source.points)
-    try:
-        data = process.rows if isinstance(process, LatentGP) else process.data
-    except CoupledGPError:
-        return getattr(getattr(source.model, "fitted_", None), "digests", None), keys
-    targets = data.targets if source.classes is None or source.train_y is None else source.train_y
-    return RowDigests.of(process.row_keys(data.points), targets), keys
 
 
 def _beside(
@@ -950,7 +929,7 @@ def _distances_of_all(source: Source, y: Any, options: StochasticOptions) -> pd.
     """Divergences of the joint laws at all points by random probes."""
     if source.process is None or source.likelihood is not None or source.joint is None:
         return None
-    targets = None if y is None else source.targets(_at(y, np.arange(len(source))))
+    targets = None if y is None else source.targets(values_of(y))
     problem = source.process.exact_problem()
     found = distance_by_probes(source.joint, problem, source.points, targets, options)
     kept = {name: one for name, one in found.items() if "nlpd" not in name}

@@ -35,8 +35,10 @@ from coupledgp.diagnostics.checks.residuals import (
     nearest_by_prior,
     neighbours,
 )
+from coupledgp.diagnostics.checks.shapes import cures_of
 from coupledgp.diagnostics.distance.divergences import joint_of
 from coupledgp.diagnostics.laws import Chances, Draws, Observed
+from coupledgp.diagnostics.remedies import RULES as REMEDIES
 from coupledgp.diagnostics.render.tables import (
     amount,
     count,
@@ -336,7 +338,10 @@ def intervals(t: Tables) -> list[Check]:
     serious = is_serious(t)
     heavy = c.tails == "heavier"
     shift = 0.5 * c.shift**2
-    factor = _factor(t)
+    factor, cures = _factor(t), cures_of(t)
+    gain, basis = c.rescaling_gain, "closed form"
+    if cures is not None:
+        gain, basis = cures.scale.gain, "held out"
     is_off = c.coverage_p <= SURE_OF_DETAIL
     wide = (
         ""
@@ -351,7 +356,7 @@ def intervals(t: Tables) -> list[Check]:
         HONEST, "coverage", (RED if serious else AMBER) if is_off else GREEN,
         f"{kind}: {shares}." if is_off else f"Its intervals hold what they say: {shares}{wide}.",
         is_off, statistic=float(c.off[worst]), expected=0.0, p=c.coverage_p, limit=SURE_OF_DETAIL,
-        gain=c.rescaling_gain, basis="closed form", remedy=factor if is_off else "",
+        gain=gain, basis=basis, remedy=factor if is_off else "",
     )  # fmt: skip
     spread_off = c.spread_p <= SURE and c.rescaling_gain > MATTERS
     scale = Check(
@@ -361,7 +366,7 @@ def intervals(t: Tables) -> list[Check]:
         if spread_off else f"Errors have a root mean square of {number(c.rescaling)} standard "
         f"deviations ({p_text(c.spread_p)}).",
         spread_off, statistic=c.rescaling, expected=1.0, p=c.spread_p, limit=SURE,
-        gain=c.rescaling_gain, basis="closed form", remedy=factor if spread_off else "",
+        gain=gain, basis=basis, remedy=factor if spread_off else "",
     )  # fmt: skip
     place_off = c.shift_p <= SURE_OF_DETAIL and shift > MATTERS
     far = abs(c.shift) > SHIFTED * max(c.rescaling, 1.0)
@@ -700,7 +705,11 @@ RULES: tuple[Rule, ...] = (
     Rule(BETTER, "few points", known_rows, "scores"),
     Rule(BETTER, "baseline", baseline, "scores"),
     Rule(BETTER, "flexible rival", flexible, "scores"),
-    *(one for one in CHECKS if one.question == BETTER),
+    *(
+        one._replace(depth="full" if one.name == "nearby kernel" else "checks")
+        for one in CHECKS
+        if one.question == BETTER
+    ),
     Rule(BETTER, "neighbours", neighbour_errors),
     Rule(BETTER, "the mean", the_mean, "scores"),
     *(one for one in CHECKS if one.question == HONEST),
@@ -709,4 +718,5 @@ RULES: tuple[Rule, ...] = (
     Rule(HONEST, "classes", class_chances),
     Rule(CLOSE, "closeness", closeness, "scores"),
     Rule(BETTER, "optimism", optimism),
+    *(one._replace(depth="full") for one in REMEDIES),
 )

@@ -378,6 +378,8 @@ def number(value: float, _: Any = None) -> str:
     text, sign = f"{abs(value):.4g}", "\N{MINUS SIGN}" if value < 0 else ""
     if "e" not in text:
         return sign + text
+    if 1e4 <= abs(value) < 1e7:
+        return f"{sign}{abs(value):,.0f}".replace(",", "\N{NARROW NO-BREAK SPACE}")
     digits, power = f"{abs(value):.3g}".split("e")
     raised = str(int(power)).translate(SUPERSCRIPTS)
     return f"{sign}10{raised}" if digits == "1" else f"{sign}{digits}·10{raised}"

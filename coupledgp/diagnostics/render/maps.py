@@ -18,7 +18,6 @@ from coupledgp.diagnostics.render.figures import (
     INK,
     Picture,
     Quantity,
-    Scale,
     error_scale,
     mean_scale,
     panels_of,
@@ -54,7 +53,7 @@ MAX_SPRINGS = 600
 # mistake a colour for another.
 SHADE = 0.22
 # Width and height of a panel in inches.
-PANEL = (4.0, 3.4)
+PANEL = (3.0, 2.7)
 
 
 # Draws a quantity into axes, given matplotlib's object of its scale.
@@ -639,8 +638,6 @@ def _connected(links: sparse.csr_array) -> FloatArray:
     return (places - low) / extent
 
 
-# Residuals beyond so many standard deviations have the last colour.
-MOST_RESIDUAL = 3.0
 # Dots up to which each has an edge, and ratio of sides up to which both axes have one unit.
 FEW_DOTS, LONGEST = 300, 5.0
 
@@ -661,8 +658,8 @@ class PlaceMap(LawMap):
         Places of some rows.
     values : FloatArray (m,)
         What was observed there.
-    left_out : FloatArray (m,) or None
-        Residuals of rows that are left out, in their standard deviations.
+    unit : str
+        Unit of y on colour bars; may be empty.
     """
 
     names: tuple[str, str]
@@ -671,7 +668,7 @@ class PlaceMap(LawMap):
     std: FloatArray
     dots: FloatArray
     values: FloatArray
-    left_out: FloatArray | None = None
+    unit: str = ""
 
     def where(self, k: int) -> str:
         """The values of both axes."""
@@ -680,44 +677,29 @@ class PlaceMap(LawMap):
         return f"at {', '.join(f'{name} {value:.4g}' for name, value in places)}"
 
     def picture(self) -> Picture:
-        """Return the picture, with a panel of residuals where they are known."""
-        quantities = self.quantities()
+        """Return the picture, a panel of the mean and one of the standard deviation."""
         spans = [
             f"{name} from {own[0]:.4g} to {own[-1]:.4g}"
             for name, own in zip(self.names, self.axes, strict=True)
         ]
         caption = f"To the right {spans[0]}, upwards {spans[1]}"
         caption += "; rows as dots, in the colour of their value" if len(self.dots) else ""
-        drawn = panels(quantities, self._draw)
-        return Picture(caption, drawn)
-
-    def quantities(self) -> list[Quantity]:
-        """Mean, standard deviation and, where they are known, residuals, with their colours."""
-        found = super().quantities()
-        if self.left_out is None:
-            return found
-        own = error_scale(np.clip(self.left_out, -MOST_RESIDUAL, MOST_RESIDUAL))
-        beyond = bool((np.abs(self.left_out) > MOST_RESIDUAL).any())
-        note = f"beyond {MOST_RESIDUAL:g}: the last colour" if beyond else ""
-        scale = Scale(own.low, own.high, own.palette, note)
-        return [*found, Quantity("left out", "residual / std, left out", self.left_out, scale)]
+        return Picture(caption, panels(self.quantities(), self._draw))
 
     def _draw(self, axes: Axes, quantity: Quantity, mappable: Any) -> None:
         right, up = self.axes
-        if quantity.values.ndim == 2:
-            extent = (float(right[0]), float(right[-1]), float(up[0]), float(up[-1]))
-            colours: FloatArray = mappable.to_rgba(quantity.values)
-            axes.imshow(colours, origin="lower", extent=extent, aspect="auto")
+        extent = (float(right[0]), float(right[-1]), float(up[0]), float(up[-1]))
+        colours: FloatArray = mappable.to_rgba(quantity.values)
+        axes.imshow(colours, origin="lower", extent=extent, aspect="auto")
         x, y = self.dots.T
-        seen = {"mean": self.values, "left out": self.left_out}.get(quantity.name)
-        if seen is None:
-            axes.scatter(x, y, s=1.0, c=INK, linewidths=0, alpha=0.4, rasterized=True)
-        else:
-            width = 0.3 if len(seen) <= FEW_DOTS else 0.0
+        if quantity.name == "mean":
+            width = 0.3 if len(x) <= FEW_DOTS else 0.0
             axes.scatter(
-                x, y, s=9.0, c=mappable.to_rgba(seen), linewidths=width, edgecolors=INK,
+                x, y, s=9.0, c=mappable.to_rgba(self.values), linewidths=width, edgecolors=INK,
                 rasterized=True,
             )  # fmt: skip
+        else:
+            axes.scatter(x, y, s=1.0, c=INK, linewidths=0, alpha=0.4, rasterized=True)
         ratio = float(np.ptp(right)) / max(float(np.ptp(up)), 1e-300)
         if 1 / LONGEST < ratio < LONGEST:
             axes.set_aspect("equal", adjustable="box")

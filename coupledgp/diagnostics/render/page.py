@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -55,12 +56,12 @@ def model_map(report: Report) -> tuple[str, None, Callable[[], Picture]] | None:
         from coupledgp.tables.place_maps import PlacesOf  # models import pages
 
         places = PlacesOf.of(model)
-        draw = None if places is None else partial(_places_map, places)
+        draw = None if places is None else partial(_places_map, places, p.unit)
     return None if draw is None else ("Map", None, draw)
 
 
-def _places_map(places: Any) -> Picture:
-    found: Picture = places.map.picture()
+def _places_map(places: Any, unit: str) -> Picture:
+    found: Picture = replace(places.map, unit=unit).picture()
     return found
 
 

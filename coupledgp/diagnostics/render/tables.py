@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from coupledgp.diagnostics.tables import Check, Tables
+from coupledgp.diagnostics.tables import NATS, Check, Tables
 from coupledgp.ground.extras import named_extras
 from coupledgp.ground.validation import json_values
 from coupledgp.ground.visible import visible
@@ -27,8 +27,9 @@ SUPERSCRIPTS = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
 # Scores and distances as tables name them; those of users have their own names.
 LABELS = {
     "rmse": "RMSE", "mae": "MAE", "crps": "CRPS", "nlpd": "NLPD", "log_crps": "log CRPS",
-    "log_loss": "log loss", "brier": "root of the Brier score", "accuracy": "accuracy", "bias": "bias",
-    "coverage_95": f"in 95{SPACE}%", "width_95": f"width of 95{SPACE}%", "kl": "KL(exact ‖ model)",
+    "log_loss": "log loss", "brier": "root of the Brier score", "accuracy": "accuracy",
+    "bias": "bias", "coverage_95": f"in 95{SPACE}%", "width_95": f"width of 95{SPACE}%",
+    "kl": "KL(exact ‖ model)",
     "kl_per_point": "KL, nats per point", "reverse_kl": "KL(model ‖ exact)",
     "prior_kl": "KL between the priors",
 }  # fmt: skip
@@ -263,6 +264,13 @@ def _models(t: Tables, metric: str, part: str = "") -> list[str]:
     return [own, *(name for name in order if name != own)]
 
 
+def _ordered(metrics: Iterable[str]) -> list[str]:
+    """Metrics, each once, in the order of `LABELS`, those of users last."""
+    known = list(LABELS)
+    found = dict.fromkeys(metrics)
+    return sorted(found, key=lambda one: known.index(one) if one in known else len(known))
+
+
 def _heads(scores: pd.DataFrame, metrics: Sequence[str]) -> list[str]:
     """Heads of columns of scores, with their units but for nats."""
     units = scores.drop_duplicates("metric").set_index("metric").unit
@@ -282,9 +290,9 @@ def _scores(t: Tables) -> Shown | None:
     if not len(whole):
         return None
     gains = t.gains[t.gains.part == ""]
-    by = "nlpd" if (gains.metric == "nlpd").any() else next(iter(gains.metric), "")
+    by = next((one for one in NATS if (gains.metric == one).any()), next(iter(gains.metric), ""))
     gains = gains[gains.metric == by].set_index("rival")
-    metrics = [one for one in dict.fromkeys(whole.metric) if one not in UNSHOWN]
+    metrics = _ordered(one for one in whole.metric if one not in UNSHOWN)
     models = _models(t, by if by in metrics else metrics[0])
     heads = ["", *_heads(whole, metrics)]
     cells = {(row.model, row.metric): _cell(row.metric, row.value) for row in whole.itertuples()}
@@ -359,7 +367,7 @@ def _groups(t: Tables) -> Shown | None:
     if not len(s):
         return None
     wide = s.pivot_table("value", "group", "metric", sort=False)
-    wide = wide[[one for one in wide if one == "bias" or one not in UNSHOWN]]
+    wide = wide[_ordered(one for one in wide if one == "bias" or one not in UNSHOWN)]
     first = wide.columns[0]
     wide = wide.sort_values(first, ascending=first in SHARES, kind="stable")
     heads = ["", *_heads(s, wide.columns)]
@@ -367,7 +375,9 @@ def _groups(t: Tables) -> Shown | None:
         [label(name), *(_cell(one, value) for one, value in row.items())]
         for name, row in wide.iterrows()
     ]
-    return Shown("groups", "Scores by group, the worst first", "", heads, rows, OPEN_ROWS)
+    cluster = t.predictions.cluster
+    what = "group" if cluster is None else " and ".join(map(str, cluster))
+    return Shown("groups", f"Scores by {what}, the worst first", "", heads, rows, OPEN_ROWS)
 
 
 def _coverage(t: Tables) -> Shown | None:

@@ -14,8 +14,10 @@ if TYPE_CHECKING:
     from coupledgp.attention import CoupledAttention as CoupledAttention
     from coupledgp.attention import attention_loss as attention_loss
     from coupledgp.core.posterior_kl import posterior_kl_loss as posterior_kl_loss
-    from coupledgp.diagnostics.auditing import audit as audit
-    from coupledgp.diagnostics.comparing import posterior_report as posterior_report
+    from coupledgp.diagnostics.report import audit as audit
+    from coupledgp.diagnostics.report import cross_validate as cross_validate
+    from coupledgp.diagnostics.report import posterior_report as posterior_report
+    from coupledgp.diagnostics.report import report as report
     from coupledgp.diagnostics.study import coupling_study as coupling_study
     from coupledgp.features import gram_loss as gram_loss
     from coupledgp.fields import LaplaceOperator as LaplaceOperator
@@ -49,8 +51,7 @@ else:
     __all__, __getattr__, __dir__ = attach(__name__, {
         "": "couplings dask diagnostics features kernels theory",
         "attention": "CoupledAttention attention_loss",
-        "diagnostics.auditing": "audit",
-        "diagnostics.comparing": "posterior_report",
+        "diagnostics.report": "audit cross_validate report posterior_report",
         "diagnostics.study": "coupling_study",
         "features": "gram_loss",
         "fields": "LaplaceOperator RoadNetwork read_roads write_mesh write_roads",

@@ -39,7 +39,7 @@ from coupledgp.diagnostics.distance.divergences import (
 )
 from coupledgp.diagnostics.distance.latent import DENSE_ROWS, exact_functions, latent_distance
 from coupledgp.diagnostics.distance.probes import distance_by_probes
-from coupledgp.diagnostics.distance.solved import StochasticOptions, solved_law
+from coupledgp.diagnostics.distance.solved import StochasticOptions, own_law, solved_law
 from coupledgp.diagnostics.laws import Chances, Draws, Normal, Observed
 from coupledgp.diagnostics.laws.mixtures import law_of_process
 from coupledgp.diagnostics.laws.stated import remarks_of
@@ -81,7 +81,7 @@ from coupledgp.ground.memory import check_memory
 from coupledgp.ground.progress import reporter, tell
 from coupledgp.ground.threads import suited_threads
 from coupledgp.ground.validation import check_choice, check_positive_int
-from coupledgp.ground.visible import name_of_targets
+from coupledgp.ground.visible import name_of_targets, warn
 from coupledgp.random import IntArray
 
 # Most test points whose joint law is compared, of more a random part; matrices (p, p) alive at
@@ -146,17 +146,23 @@ class Report:
     asked: Mapping[str, Any] = field(default_factory=dict)
 
     def score(self, metric: str, model: str | None = None, part: str = "") -> float:
-        """A score of the model, or of `"exact process"` or a rival by its name.
+        """A score of the model, or of `"exact process"` or a rival by its name, or a distance.
+
+        Distances from the exact process are `"kl"`, `"reverse_kl"` and the other metrics of the
+        table `"distance"`.
 
         Raises
         ------
         InvalidInputError
             There is none of that name.
         """
+        distance = self.tables.figure("distance", metric=metric)
+        if model is None and not part and distance is not None and metric not in SCORES:
+            return float(distance.value)
         name = self.tables.predictions.name if model is None else model
         found = self.tables.figure("scores", model=name, part=part, group="", metric=metric)
         if found is None:
-            known = sorted(set(self.tables.scores.metric))
+            known = sorted({*self.tables.scores.metric, *self.tables.distance.metric})
             raise InvalidInputError(
                 f"metric, model, part: expected a row of the table of scores, which has {known} of "
                 f"{sorted(set(self.tables.scores.model))}, got {metric!r} of {name!r} at {part!r}"
@@ -604,13 +610,18 @@ def _reported(
         if chosen.size < kept.size:
             more = f"Measured at {chosen.size} of {kept.size} test points, drawn at random."
             p = replace(p, remarks=(*p.remarks, more))
+        if isinstance(exact, StochasticOptions) and _is_solved(source):
+            assert source.process is not None
+            p = replace(p, law=own_law(source.process, source.points, exact))
         other, distance = _beside(source, p, exact)
         if p.correlation is None and other is not None:
             # Where the model says nothing on how errors go together, the exact law does.
             p = replace(p, correlation=other.correlation)
-        if depth != "scores":
+        found: tuple[Rival, ...] = ()
+        if p.y is not None:
             tell("rivals")
-        found = rivals_module.rivals_of(p, source, rivals, "full" if depth == "full" else "simple")
+            which = "full" if depth == "full" else "simple"
+            found = rivals_module.rivals_of(p, source, rivals, which)
         measured = tables_of(
             p, source=source, exact=other, rivals=found, scores=scores, looks=looks, seed=seed,
             depth=depth, overlap=overlap, distance=distance if full is None else full,
@@ -619,6 +630,23 @@ def _reported(
             measured, rules=rules, sections=sections, title=title, depth=depth, asked=asked,
             provenance=_provenance(start) | {"training rows": source.n_train},
         )  # fmt: skip
+
+
+def compare(
+    model: Any, X_test: Any, y_test: ArrayLike | None = None, reference: Any = None, **more: Any
+) -> Report:
+    """`report` under the name that it had; `reference` is its `exact`, `metadata` its `columns`."""
+    warn(
+        "compare, posterior_report: use coupledgp.report(model, X, y), which takes their place",
+        FutureWarning,
+    )
+    if "metadata" in more:
+        more["columns"] = more.pop("metadata")
+    exact = "auto" if reference is None else reference
+    return report(model, X_test, y_test, exact=exact, **more)
+
+
+posterior_report = compare
 
 
 def tables_of(
@@ -925,9 +953,18 @@ def _beside_functions(
     return Predictions(law, name=EXACT), table_of("distance", rows)
 
 
+def _is_solved(source: Source) -> bool:
+    """Whether the law of the model itself is computed by iterative solves, as on graphs."""
+    process = source.process
+    is_normal = process is not None and process.is_gaussian and source.likelihood is None
+    return is_normal and process is not None and process.own_problem() is not None
+
+
 def _distances_of_all(source: Source, y: Any, options: StochasticOptions) -> pd.DataFrame | None:
     """Divergences of the joint laws at all points by random probes."""
-    if source.process is None or source.likelihood is not None or source.joint is None:
+    if source.process is None or source.likelihood is not None or _is_solved(source):
+        return None
+    if source.joint is None:
         return None
     targets = None if y is None else source.targets(values_of(y))
     problem = source.process.exact_problem()

@@ -159,7 +159,9 @@ def _of_baseline(t: Tables, rival: Rival, lost: bool, is_best: bool) -> Check:
         return Check(BETTER, "baseline", GREEN, sentence, column=rival.name, statistic=gain / error,
                      limit=LOST, gain=gain, gain_error=error, basis=basis)  # fmt: skip
     amount_of = worth(gain, isinstance(t.predictions.law, Chances))
-    if gain <= MATTERS and own is not None and other is not None:  # it is the RMSE that is worse
+    if (
+        gain <= max(LOST * error, MATTERS) and own is not None and other is not None
+    ):  # it is the RMSE that is worse
         amount_of = f"RMSE {amount(own.value, own.unit)} against {amount(other.value, own.unit)}"
         if gain <= 0:
             ratio = own.value / max(other.value, 1e-6 * own.value)

@@ -15,8 +15,6 @@ from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 
 from coupledgp.core.process import GaussianProcess
-from coupledgp.diagnostics import compare
-from coupledgp.diagnostics.compare import by_solves
 from coupledgp.errors import InvalidInputError
 from coupledgp.ground.extras import missing
 from coupledgp.ground.progress import reporter, tell
@@ -56,6 +54,8 @@ MARGIN, MAX_GROWTH = 1.2, 4.0
 N_QUERY = 256
 # Most rows at which the chosen model and the default one are compared.
 MAX_HELD_OUT = 2048
+# Rows up to which the exact law is that of dense algebra.
+DENSE_ROWS = 5000
 
 
 def fit_automatic(
@@ -236,6 +236,8 @@ def _query_rows(n_rows: int, seed: int, every_quarter: bool) -> list[IntArray]:
 
 def _kl_given(process: GaussianProcess, query: IntArray, progress: bool | None) -> float:
     """KL at the rows `query` given all others, the largest that the comparison's bounds allow."""
+    from coupledgp.diagnostics.distance.solved import StochasticOptions, kl_from_exact
+
     data = process.data
     rest = np.setdiff1d(np.arange(len(data)), query)
     with reporter("measure", progress):
@@ -244,12 +246,9 @@ def _kl_given(process: GaussianProcess, query: IntArray, progress: bool | None) 
         renormalize = process.own_problem() is not None
         local = process.conditioned(data.take(rest), renormalize=renormalize)
         points = data.points[query]
-        if not by_solves(local):
-            return float(compare(local, points).kl_per_point)
-    # Solves are long, and have a progress of their own.
-    found = compare(local, points, progress=progress)
-    _, above = found.accuracy.bounds["kl_per_point"]
-    return float(found.kl_per_point + above)
+        options = StochasticOptions() if len(local.data) > DENSE_ROWS else None
+        kl, above = kl_from_exact(local, points, options)
+    return kl + above
 
 
 def _warn(model: Any, name: str, size: int, measured: Measured, largest: int | None) -> None:

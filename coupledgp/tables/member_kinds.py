@@ -8,7 +8,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
@@ -16,8 +16,6 @@ from coupledgp.core.left_out import LeftOut
 from coupledgp.core.normalized_process import NormalizedProcess
 from coupledgp.core.posterior_form import mixture_log_density, mixture_weights
 from coupledgp.core.process import Data, GaussianProcess, Points
-from coupledgp.diagnostics.scoring.laws import Law, law_of_process
-from coupledgp.diagnostics.scoring.measures import kl_per_point
 from coupledgp.errors import NumericalError
 from coupledgp.ground.progress import tell
 from coupledgp.ground.validation import wrong
@@ -28,6 +26,9 @@ from coupledgp.tables.local_prior import LocalPrior
 from coupledgp.tables.local_problem import LocalProblem
 from coupledgp.tables.local_search import LocalSearch, Round, kernels_for
 from coupledgp.tables.nearest import BRUTE_ROWS, TREE_DIM
+
+if TYPE_CHECKING:
+    from coupledgp.diagnostics.laws.normal import Normal
 
 # Seconds of one core of a server of 2023, which `benchmarks/performance/front_door_cost.py` sets
 # beside those of the machine at hand: of one entry of the neighbours' covariances, and of each
@@ -486,7 +487,7 @@ class HeldOutRows:
         Exact process, fitted to the training rows.
     query : Points
         Query points.
-    law : Law
+    law : Normal
         Exact law at the query points.
     first_size, last_size : int
         Sizes that are tried.
@@ -497,7 +498,7 @@ class HeldOutRows:
     model: Any
     exact: GaussianProcess
     query: Points
-    law: Law
+    law: Normal
     first_size: int
     last_size: int
     n_rows: int
@@ -529,7 +530,9 @@ class HeldOutRows:
         exact = model.exact_process(data.take(train), seed, progress, columns)
         points = data.points[query]
         first, last = model.size_range(data)
-        law = law_of_process(exact, points)
+        from coupledgp.diagnostics.laws.normal import Normal
+
+        law = Normal.of_process(exact, points)
         return cls(model, exact, points, law, first, last, n_rows)
 
     @property
@@ -548,9 +551,12 @@ class HeldOutRows:
         It is infinite where the approximation has no posterior, as when the kernel of the walks
         overflows.
         """
+        from coupledgp.diagnostics.distance.divergences import kl_per_point
+        from coupledgp.diagnostics.laws.normal import Normal
+
         try:
             process = self.model.approximation(self.exact, coupling, size, seed)
-            law = law_of_process(process, self.query)
+            law = Normal.of_process(process, self.query)
         except NumericalError:
             return float("inf")
         return kl_per_point(self.law, law)

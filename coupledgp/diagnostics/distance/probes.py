@@ -17,11 +17,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.linalg import solve_triangular
 
+from coupledgp.core.process import Problem
 from coupledgp.diagnostics.distance.divergences import prior_figures, root_of
 from coupledgp.diagnostics.distance.solved import StochasticOptions
 from coupledgp.diagnostics.laws.normal import Normal
 from coupledgp.errors import NumericalError
-from coupledgp.core.process import Problem
 from coupledgp.ground.memory import check_memory
 from coupledgp.ground.progress import tell
 from coupledgp.linalg.lanczos import Lanczos, gauss, widened_error, with_node

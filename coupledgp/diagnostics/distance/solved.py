@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from coupledgp.core.process import GaussianProcess, Points, Problem
+from coupledgp.diagnostics.distance.divergences import kl_bounds_per_point, kl_per_point
 from coupledgp.diagnostics.laws.normal import Normal
 from coupledgp.errors import InvalidInputError
-from coupledgp.core.process import Points, Problem
 from coupledgp.ground.validation import check_choice, check_positive, check_positive_int
 from coupledgp.linalg.system import SystemOptions, predictive_law
 
@@ -86,3 +87,26 @@ def solved_law(problem: Problem, points: Points, options: StochasticOptions) -> 
     system = problem.system(options.system_options())
     law = predictive_law(system, points, options.tolerance)
     return Normal.within(law, problem.offset, problem.scale), law.n_iterations
+
+
+def own_law(process: GaussianProcess, points: Points, options: StochasticOptions) -> Normal:
+    """Distribution of a process: by solves where its own posterior needs some, as on graphs."""
+    problem = process.own_problem()
+    if problem is None:
+        return Normal.of_process(process, points)
+    return solved_law(problem, points, options)[0]
+
+
+def kl_from_exact(
+    process: GaussianProcess, points: Points, options: StochasticOptions | None = None
+) -> tuple[float, float]:
+    """KL per point of a process from its exact one, and a bound of the error above it.
+
+    By dense algebra; with options by iterative solves, one for each point.
+    """
+    if options is None:
+        exact, own = Normal.of_process(process.exact(), points), Normal.of_process(process, points)
+        return kl_per_point(exact, own), 0.0
+    exact, _ = solved_law(process.exact_problem(), points, options)
+    own = own_law(process, points, options)
+    return kl_per_point(exact, own), kl_bounds_per_point(exact, own)[1]

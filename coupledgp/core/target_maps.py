@@ -219,3 +219,19 @@ def mapped_back(transform: TargetTransform, values: FloatArray) -> FloatArray:
     """`g^-1(z)` of values z of any shape; values outside the image are moved to its nearest end."""
     with np.errstate(over="ignore"):  # of an exponential: infinity is the answer
         return transform.inverse(np.clip(values, *transform.image))
+
+
+# Cells whose moments are expanded at once.
+AT_ONCE = 2**16
+
+
+def moments_back(
+    transform: TargetTransform, mean: FloatArray, std: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Means and variances of values of normal transformed ones, NaN where these are NaN."""
+    found = np.full((2, mean.size), np.nan)
+    there = np.flatnonzero(~np.isnan(mean.reshape(-1)))
+    flat_mean, flat_std = mean.reshape(-1), np.broadcast_to(std, mean.shape).reshape(-1)
+    for part in np.array_split(there, max(1, there.size // AT_ONCE)):
+        found[:, part] = mapped_moments(transform, flat_mean[part], flat_std[part] ** 2)
+    return found[0].reshape(mean.shape), found[1].reshape(mean.shape)

@@ -14,6 +14,7 @@ is maximised over a factor on the lengthscales, the variance and the noise.
 
 from __future__ import annotations
 
+import time
 import warnings
 from collections.abc import Iterator
 from dataclasses import replace
@@ -22,6 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.optimize import minimize
 
+from coupledgp.core.budget import seconds_of
 from coupledgp.core.column_moments import spread_lengthscale
 from coupledgp.core.dense_evidence import ExactEvidence
 from coupledgp.core.optimize import maximise_evidence
@@ -200,10 +202,19 @@ def closer(tables: Tables) -> list[Check]:
 
 
 RULES: tuple[Rule, ...] = (
-    Rule(BETTER, "transform", transform),
-    Rule(BETTER, "refit", refit),
-    Rule(CLOSE, "closer", closer),
+    Rule(BETTER, "transform", transform, "full"),
+    Rule(BETTER, "refit", refit, "full"),
+    Rule(CLOSE, "closer", closer, "full"),
 )
+
+
+def tried(tables: Tables, budget: str | float = "60s") -> list[Check]:
+    """What remedies gain, one after the other until some seconds have passed."""
+    start, limit, found = time.perf_counter(), seconds_of(budget), list[Check]()
+    for rule in RULES:
+        if time.perf_counter() - start < limit:
+            found += rule.test(tables)
+    return found
 
 
 def _measured(rule: str, gain: MeanOverPoints, what: str, remedy: str) -> Check:

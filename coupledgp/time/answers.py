@@ -12,10 +12,9 @@ from coupledgp.core.estimator import ProcessRegressor, check_probabilities, inte
 from coupledgp.core.frames import law_frame
 from coupledgp.core.options import estimator
 from coupledgp.core.process import Data, Points
-from coupledgp.core.target_maps import mapped_back
+from coupledgp.core.target_maps import mapped_back, moments_back
 from coupledgp.core.transformed import TransformedGP, untransformed
 from coupledgp.core.transforms import TargetTransform
-from coupledgp.diagnostics.space_time.sensor_table import SensorTable, moments_back
 from coupledgp.errors import InvalidInputError
 from coupledgp.ground.memory import check_memory, named_exhaustion
 from coupledgp.ground.validation import (
@@ -28,6 +27,7 @@ from coupledgp.random import FloatArray, IntArray, draw_seed
 from coupledgp.time.axis import TimeAxis
 from coupledgp.time.panel import Panel
 from coupledgp.time.process import SensorsGP
+from coupledgp.time.sensor_table import SensorTable
 from coupledgp.time.sites import SiteLabels
 from coupledgp.time.spread import student_quantiles
 from coupledgp.time.usual_day import DAY as SECONDS_OF_DAY

@@ -12,5 +12,5 @@ RULES: tuple[Rule, ...] = (
     Rule(BETTER, "data", data_checks),
     Rule(HONEST, "shapes", shape_checks),
     Rule(BETTER, "residuals", residual_checks),
-    Rule(BETTER, "nearby kernel", kernel_checks),
+    Rule(BETTER, "nearby kernel", kernel_checks, "full"),
 )

@@ -64,7 +64,7 @@ USES = {
     "additive kernel": "a process of functions of single columns and pairs",
     "boosted trees": "boosted trees",
     "shares": "the shares of the classes",
-} | by_class.OF_LABELS
+}
 REMEDIES = {
     "mean": "Its signal is not there: look for mistakes in inputs or units, or fit again.",
     "nearest": "The model does not use what near observations say: give it distances (positions, a "
@@ -171,8 +171,9 @@ def left_out_rivals(
 
 def rival_named(name: str, law: Law, seconds: float = np.nan) -> Rival:
     """A rival of a name with a law at the test points."""
+    uses = USES | by_class.OF_LABELS if isinstance(law, Chances) else USES
     return Rival(
-        Predictions(law, name=name), _kind_name(name), USES.get(name, ""),
+        Predictions(law, name=name), _kind_name(name), uses.get(name, ""),
         REMEDIES.get(name, OTHERWISE), seconds,
     )  # fmt: skip
 

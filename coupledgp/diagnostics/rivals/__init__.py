@@ -11,8 +11,8 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -123,15 +123,15 @@ def rivals_of(
                 f"rivals: expected 'auto', some of {', '.join(map(repr, known))}, or rivals of "
                 f"your own by name, got {name!r}"
             )
-        start = time.perf_counter()
+        start = perf_counter()
         law = _tried(known[name])
         if law is not None:
-            found.append(rival_named(name, law, time.perf_counter() - start))
+            found.append(rival_named(name, law, perf_counter() - start))
     if asked == "auto" and any(_is_beaten_by(one, predictions) for one in found):
-        start = time.perf_counter()
+        start = perf_counter()
         law = _tried(lambda: same_kernel(source))
         if law is not None:
-            found.append(rival_named("same kernel", law, time.perf_counter() - start))
+            found.append(rival_named("same kernel", law, perf_counter() - start))
     return tuple(found)
 
 
@@ -161,11 +161,11 @@ def left_out_rivals(
         chosen = asked == "auto" or name in ([asked] if isinstance(asked, str) else asked)
         if not chosen or not _is(_kind_name(name), depth):
             continue
-        start = time.perf_counter()
+        start = perf_counter()
         law = _tried(lambda one=make: _law_at(_left_out(one, groups), rows, transform))
         # Where one weight outweighs all others, the rest have lost their digits.
         if law is not None and np.isfinite([law.mean, law.std]).all():
-            found.append(rival_named(name, law, time.perf_counter() - start))
+            found.append(rival_named(name, law, perf_counter() - start))
     return tuple(found)
 
 
@@ -406,7 +406,7 @@ def _given(given: Any, name: str, source: Source) -> Rival:
     InvalidInputError
         It needs training rows that are not known, or predicts other points.
     """
-    start = time.perf_counter()
+    start = perf_counter()
     is_estimator = hasattr(given, "fit") and hasattr(given, "predict")
     if not (is_estimator or callable(given)):
         law = law_of_prediction(given, len(source))
@@ -423,7 +423,7 @@ def _given(given: Any, name: str, source: Source) -> Rival:
         else:
             law = law_of_prediction(given(X, targets, source.points), len(source))
     return Rival(
-        Predictions(law, name=name), "flexible", name, f"Use {name}.", time.perf_counter() - start
+        Predictions(law, name=name), "flexible", name, f"Use {name}.", perf_counter() - start
     )
 
 

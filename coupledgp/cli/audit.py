@@ -19,10 +19,11 @@ from coupledgp.cli.shared import CHANCE
 from coupledgp.cli.tables import check_columns, is_text, numbers, read_table, texts, value_column
 from coupledgp.errors import InvalidInputError
 from coupledgp.ground.validation import wrong
+from coupledgp.random import IntArray
 from coupledgp.spectra import parse_spectrum
 
-# Most test rows that are judged: beside an exact law by solves or dense, and without one.
-SOLVED_ROWS, EXACT_ROWS, ALONE_ROWS = 128, 1024, 5000
+# Most test rows that are solved for.
+SOLVED_ROWS = 128
 # Training rows up to which the exact law is dense.
 DENSE_ROWS = 5000
 
@@ -109,12 +110,18 @@ def audit(
                 )
             beside = frame.drop(columns=[name for name in (*names, y_name, *law) if name in frame])
             n_train = 0 if X is None else len(X)
+            found = _law(source, path, frame, test, law, id_column, samples, quantiles, y)
+            points = typed(test, frame, names, {}) if names else None
+            if max_rows is not None and max_rows < len(y):
+                rows = _some(len(y), max_rows, seed)
+                found, y, beside = _at(found, rows), y.iloc[rows], beside.iloc[rows]
+                points = None if points is None else points.iloc[rows]
             report = cgp.audit(
-                _law(source, path, frame, test, law, id_column, samples, quantiles, y), X, y_train,
-                typed(test, frame, names, {}) if names else None, y, latent=latent, method=how,
-                metadata=beside if beside.shape[1] and n_train and y.dtype != object else None,
-                leave_out_overlap=overlap, title=f"Audit of {path.name}",
-                options=_sizes(max_rows, stated["kernel"], how, n_train, seed), **stated,
+                found, X, y_train, points, y, latent=latent,
+                exact=_exact(stated["kernel"], how, n_train, seed),
+                columns=beside if beside.shape[1] and n_train and y.dtype != object else None,
+                leave_out_overlap=overlap, title=f"Audit of {path.name}", random_state=seed,
+                **stated,
             )  # fmt: skip
     with s.files(output) as (page,):
         if page is not None:
@@ -161,15 +168,26 @@ def _stated(
     return {**given, "kernel": kernel, "lengthscale": lengths}
 
 
-def _sizes(max_rows: int | None, kernel: Any, how: str, n_train: int, seed: int) -> Any:
-    """How many test rows are judged, and how."""
-    solved = kernel is not None and (
-        how == "stochastic" or (how == "auto" and n_train > DENSE_ROWS)
-    )
-    if solved:
+def _exact(kernel: Any, how: str, n_train: int, seed: int) -> Any:
+    """How the exact process is computed: by solves where they are asked for or rows are many."""
+    if kernel is not None and how == "auto" and n_train > DENSE_ROWS:
         s.notice(f"{n_train} training rows: the exact law is solved for, which takes minutes")
-    most = ALONE_ROWS if kernel is None else SOLVED_ROWS if solved else EXACT_ROWS
-    return cgp.diagnostics.StochasticOptions(n_columns=max_rows or most, seed=seed)
+        how = "stochastic"
+    return s.exact_of(how, SOLVED_ROWS, seed)
+
+
+def _some(n: int, most: int, seed: int) -> IntArray:
+    """Numbers of at most so many of n rows, drawn at random."""
+    return np.sort(np.random.default_rng(seed).choice(n, most, replace=False))
+
+
+def _at(law: Any, rows: IntArray) -> Any:
+    """A law as `_law` returns it, at some of its rows."""
+    if isinstance(law, tuple):
+        return tuple(part[rows] for part in law)
+    if isinstance(law, dict) and "chances" in law:
+        return {**law, "chances": law["chances"][rows]}
+    return {key: part[rows] for key, part in law.items()} if isinstance(law, dict) else law[:, rows]
 
 
 def _own(
@@ -180,9 +198,7 @@ def _own(
     if test is None:
         keys: dict[str, Any] = {} if max_rows is None else {"max_rows": max_rows}
         with s.about(path, options={"groups": "--groups", "max_rows": "--max-rows"}):
-            return cgp.diagnostics.cross_validate(
-                model, groups, data=f"training rows of {path.name}", random_state=seed, **keys
-            )
+            return cgp.cross_validate(model, groups=groups, random_state=seed, **keys)
     if groups is not None:
         raise InvalidInputError("--groups: expected no --test beside it: it groups training rows")
     frame, points = points_of(model, test, None, None)
@@ -192,10 +208,10 @@ def _own(
     check_columns(frame, [name], f"--target: {test}")
     y = _targets(frame, name, test, [CHANCE if hasattr(model, "classes_") else ""])
     if max_rows is not None and max_rows < len(y):
-        rows = np.sort(np.random.default_rng(seed).choice(len(y), max_rows, replace=False))
+        rows = _some(len(y), max_rows, seed)
         points, y = points.iloc[rows] if hasattr(points, "iloc") else points[rows], y.iloc[rows]
     with s.about(test):
-        found = s.judged(model, points, y, method=how, leave_out_overlap=overlap)
+        found = s.judged(model, points, y, exact=s.exact_of(how), leave_out_overlap=overlap)
     if found is None:
         raise InvalidInputError(f"--test: {test}: expected rows that can be judged")
     return found
@@ -243,7 +259,7 @@ def _law(
             labels = [float({"False": "0", "True": "1"}.get(label, label)) for label in labels]
         return {"chances": values, "classes": labels}
     if quantiles:
-        from coupledgp.diagnostics.foreign.law import chance_names
+        from coupledgp.diagnostics.laws.stated import chance_names
 
         chances = chance_names(dict.fromkeys(names))
         if not chances:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,6 +17,7 @@ from coupledgp.cli.options import opt
 from coupledgp.cli.shared import answer, check_paths, heading, notice, whole
 from coupledgp.cli.tables import write_table
 from coupledgp.datasets import friedman2, shape
+from coupledgp.diagnostics.render.page import SECTIONS
 from coupledgp.errors import InvalidInputError
 from coupledgp.ground.extras import missing
 from coupledgp.ground.progress import reporter
@@ -80,11 +82,14 @@ def table_report(draws: int, seed: int) -> Any:
     test, train = np.split(order, [len(order) // 5])
     model = cgp.SparseSpectrumGPRegressor(n_frequencies=64, random_state=seed)
     model.fit(data.X[train], pd.Series(data.y[train], name=data.target_name))
-    return cgp.posterior_report(
-        model, data.X[test], pd.Series(data.y[test], name=data.target_name), couplings=COUPLINGS,
-        sizes=SIZES, n_draws=draws, random_state=seed,
-        title=f"Posterior of 64 Fourier frequencies: {data.name}",
-        data=f"{data.name} ({data.source}), a fifth of the rows held out",
+    X, y = data.X[test], pd.Series(data.y[test], name=data.target_name)
+    study = cgp.coupling_study(
+        model, X, y, couplings=COUPLINGS, sizes=SIZES, n_draws=draws, random_state=seed
+    )
+    return cgp.report(
+        model, X, y, sections=SECTIONS | {"couplings": study.section}, random_state=seed,
+        title=f"Posterior of 64 Fourier frequencies: {data.name} ({data.source}), a fifth of the "
+        "rows held out",
     )  # fmt: skip
 
 
@@ -101,12 +106,16 @@ def mesh_report(draws: int, seed: int) -> Any:
         graph, cgp.kernels.HeatKernel(SPREAD), n_walks=WALKS[-1], exact_hops=2, optimizer=None,
         outputscale=1 / (heat.var() * unit), noise=NOISE**2 / unit, random_state=seed,
     ).fit(seen, noisy[seen])  # fmt: skip
-    return cgp.posterior_report(
+    study = cgp.coupling_study(
         model, hidden, noisy[hidden], couplings=WALKERS, sizes=WALKS, n_draws=draws,
-        random_state=seed, geometry=mesh, title=f"Posterior of {WALKS[-1]} walkers a face",
-        data=f"heat that has spread for a time of {SPREAD:g}, with noise of standard deviation "
-        f"{NOISE:g}, seen at {SEEN} of {graph.n_nodes} faces; the kernel of that time, and two "
-        "exact hops, few enough for couplings to matter",
+        random_state=seed,
+    )  # fmt: skip
+    drawn = {"map": lambda _: ("Map", None, partial(model.picture, mesh))}
+    return cgp.report(
+        model, hidden, noisy[hidden], sections=drawn | {"couplings": study.section},
+        random_state=seed, target="heat",
+        title=f"Heat that has spread for a time of {SPREAD:g} and has noise of {NOISE:g}, seen at "
+        f"{SEEN} of {graph.n_nodes} faces: {WALKS[-1]} walkers a face, and two exact hops",
     )  # fmt: skip
 
 
@@ -129,4 +138,4 @@ def field_report(folder: Path, seed: int) -> Any:
         write_table(sensors, path)
     with whole(folder / "field.ply") as path:
         cgp.write_mesh(path, (operator.positions, operator.elements), mean=mean, std=std)
-    return cgp.diagnostics.cross_validate(model, title="A field on the annulus from forty sensors")
+    return cgp.cross_validate(model, title="A field on the annulus from forty sensors")

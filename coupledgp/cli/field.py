@@ -270,11 +270,11 @@ class Request(SimpleNamespace):
 
     def _left_out(self, model: Any, frame: pd.DataFrame, columns: list[str]) -> pd.DataFrame:
         """Each sensor's place, value, and law from those at all other places."""
-        found = cgp.diagnostics.cross_validate(model)
+        found = cgp.cross_validate(model, rivals=None, depth="scores").tables
         named = [name for name in SENSORS if name in frame.columns][:1]
-        rows = frame.iloc[found.rows][list(dict.fromkeys([*named, *columns]))]
-        law = found.predictions
-        y, mean, std = (np.ravel(np.asarray(one)) for one in (law.y, law.mean, law.std))
+        rows = frame.iloc[found.left_out.rows][list(dict.fromkeys([*named, *columns]))]
+        law = found.predictions.law
+        y, mean, std = (one.ravel() for one in (found.predictions.y, law.mean, law.std))
         return rows.reset_index(drop=True).assign(
             value=y, mean=mean, std=std, residual=(y - mean) / std
         )

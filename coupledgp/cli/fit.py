@@ -114,19 +114,17 @@ def fit(
         beside = other[[name for name in left if name in other]]
     if report is not None and not len(y_test):
         raise InvalidInputError("--report: expected test rows, got --holdout 0")
-    if exposed and report is not None:
-        raise InvalidInputError("--report: expected no --exposure beside it, reports have none")
     judged, wanted = None, how != "auto" or report is not None or len(y) <= DENSE_ROWS
     with (
         s.files(output, report, format="model") as paths,
         s.about(data, options=s.options_of(kind, OWN)),
     ):
         estimator.fit(X, y, **further_data)
-        if len(y_test) and how != "none" and wanted and not exposed:
-            metadata = beside if beside.shape[1] and not labelled and likelihood is None else None
-            judged = cgp.diagnostics.compare(
-                estimator, X_test, y_test, method=how, metadata=metadata
-            )
+        if len(y_test) and how != "none" and wanted:
+            judged = cgp.report(
+                estimator, X_test, y_test, exact=s.exact_of(how),
+                columns=beside if beside.shape[1] else None, **exposed,
+            )  # fmt: skip
         if paths[0] is not None:
             estimator.save(paths[0], include_data=include_data)
         if paths[1] is not None and judged is not None:

@@ -114,7 +114,7 @@ def forecast(
         time_column, time_format, node_column, target, zone, resolution, _numbers(missing_values)
     )
     name, panel = read_series(values, domain, reading)
-    law = table = page = None
+    law = page = None
     with (
         s.files(output, left_out, save_model, report, picture, format=format) as paths,
         s.about(values, options=names),
@@ -133,19 +133,15 @@ def forecast(
         if paths[0] is not None:
             law = law_frame(fitted, labels, numbers, level or 0.95)
             _write(law, paths[0])
-        if left_out is not None or report is not None:
+        if paths[1] is not None:
             table = fitted.leave_one_sensor_out()
-        if paths[1] is not None and table is not None:
             columns = {key: np.asarray(part) for key, part in table.columns.items()}
             t.write_table(pd.DataFrame(columns | {"node": list(map(str, table.node))}), paths[1])
         if paths[2] is not None:
             fitted.save(paths[2], include_data=True)
         if paths[3] is not None:
-            page = cgp.diagnostics.space_time_report(
-                fitted, splits=0 if update is not None else 1, left_out=table, forecast=ahead,
-                positions=domain.coordinates, crs=domain.crs,
-                unit=None if name == "value" else name,
-                title=f"{name} over time on {path.name}", data=f"{values.name} on {path.name}",
+            page = cgp.hide(
+                fitted, panel, refit=update is None, title=f"{name} over time on {path.name}",
                 random_state=seed,
             )  # fmt: skip
             page.to_html(paths[3])
@@ -176,15 +172,13 @@ def _draw(
     model: Any, labels: list[Any], times: Any, ahead: str | None, path: Path, unit: str
 ) -> None:
     """Draw the law of some sensors; before a forecast eight times as long."""
-    from coupledgp.diagnostics.space_time.series import forecast_picture  # slow
+    from coupledgp.diagnostics.render.pictures import series_of  # slow
 
     chosen = [labels[k] for k in np.unique(np.linspace(0, len(labels) - 1, 4).round().astype(int))]
     if ahead is not None:
         h = int((times > model.grid_process_.times[-1]).sum())
         times = times[-max(9 * h, LEAST_DRAWN) :]
-    sites = model.grid(chosen).sites
-    made = forecast_picture(model, sites, [str(one) for one in chosen], times, unit)
-    made.save(path, path.suffix.lower().lstrip("."))
+    series_of(model, chosen, times, unit).save(path)
 
 
 def _described(model: Any, name: str, path: Path, values: Path) -> list[str]:

@@ -394,6 +394,15 @@ def hidden_rows(groups: Any, share: float | None, seed: int) -> IntArray:
     return np.flatnonzero(np.isin(code.reshape(-1), chosen))
 
 
+def exact_of(how: str, most: int | None = None, seed: int = 0) -> Any:
+    """The argument `exact` of reports for `--compare`: by solves, at most `most` of them."""
+    if how != "stochastic":
+        return how
+    return cgp.diagnostics.StochasticOptions(
+        seed=seed, **({} if most is None else {"n_columns": most})
+    )
+
+
 def judged(model: Any, points: Any, y: Any, **further: Any) -> Any:
     """The report at held-out points, or, without them, of leaving each observation out.
 
@@ -401,8 +410,8 @@ def judged(model: Any, points: Any, y: Any, **further: Any) -> Any:
     """
     try:
         if not len(y):
-            return cgp.diagnostics.cross_validate(model)
-        return cgp.diagnostics.compare(model, points, y, **further)
+            return cgp.cross_validate(model)
+        return cgp.report(model, points, y, **further)
     except InvalidInputError as error:
         notice(f"not judged: {error}")
         return None

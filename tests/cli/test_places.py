@@ -36,7 +36,7 @@ def test_the_field_is_that_of_python_at_the_places_of_a_query(shell, part):
     out, _ = shell("field", "part.stl", "--values", "sensors.csv", *MATERN, "--query", "query.csv",
                    "-o", "law.csv", "--level", "0.9", "--left-out", "loo.csv", "--save-model",
                    "f.model")  # fmt: skip
-    assert "Are its intervals honest?" in out
+    assert "Are its intervals right?" in out
     model = cgp.load_model("f.model")
     law = model.predict_frame(part[["x", "y", "z"]], 0.9)
     found = pd.read_csv("law.csv")

@@ -212,7 +212,7 @@ def test_intervals_of_counts_do_not_go_below_zero(shell, folder):
 
 def test_a_report_is_a_page_and_its_answers_are_printed(shell, table):
     out, _ = shell("fit", table, "-t", "price", "--kernel", "gaussian", "--report", "page.html")
-    assert "Is the model good?" in out
+    assert "Could it predict better?" in out
     assert "Written: page.html." in out
     with open("page.html", encoding="utf-8") as file:
         page = file.read()
@@ -251,7 +251,7 @@ def test_audit_of_a_saved_model(shell, table, saved):
     out, _ = shell("audit", "--from-model", saved, "--json")
     assert json.loads(out)["report"]
     out, _ = shell("audit", "--from-model", saved, "--test", table, "-t", "price")
-    assert "Are its intervals honest?" in out
+    assert "Are its intervals right?" in out
 
 
 def test_draws_and_quantiles(shell, folder):
@@ -266,7 +266,7 @@ def test_draws_and_quantiles(shell, folder):
     pd.DataFrame(ends, columns=[f"q{level}" for level in levels]).to_csv("q.csv", index=False)
     for name, option in (("draws.csv", "--samples"), ("q.csv", "--quantiles")):
         out, _ = shell("audit", "--test", "test.csv", "-t", "y", "--predictions", name, option)
-        assert "Are its intervals honest?" in out
+        assert "Are its intervals right?" in out
 
 
 def test_kriging_on_a_grid(shell, fails, folder):

@@ -37,7 +37,7 @@ Section: TypeAlias = Callable[
 ]
 # Section whose picture opens the page, rows of a section's frame before the fold, and rows of
 # scores in a notebook.
-OPENING, OPEN_ROWS, NOTEBOOK_ROWS = "map", 12, 5
+OPENING, OPEN_ROWS, NOTEBOOK_ROWS = "map", 16, 5
 ENVIRONMENT = jinja2.Environment(
     loader=jinja2.PackageLoader("coupledgp.diagnostics", "render"), autoescape=True,
     trim_blocks=True, lstrip_blocks=True,

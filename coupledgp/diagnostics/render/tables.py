@@ -100,7 +100,7 @@ def with_error(value: float, error: float, sign: bool = False) -> str:
     if not (np.isfinite(error) and error > 0):
         return plus + number(value)
     decimals = 1 - int(np.floor(np.log10(error)))
-    if decimals > 5:
+    if decimals > 6:
         return f"{plus}{number(value)}{SPACE}±{SPACE}{number(error, 2)}"
     shown = (f"{one:,.{max(decimals, 0)}f}".replace(",", THIN) for one in (abs(value), error))
     return f"{MINUS if value < 0 else plus}{f'{SPACE}±{SPACE}'.join(shown)}"

@@ -34,7 +34,7 @@ from coupledgp.core.column_moments import spread_lengthscale
 from coupledgp.core.problem import Hyperparameters
 from coupledgp.core.process import Data
 from coupledgp.core.units import Units
-from coupledgp.diagnostics.studies.pairs import holm
+from coupledgp.diagnostics.study import holm
 from coupledgp.kernels import dense_spectrum
 from coupledgp.random import symmetric_root
 from coupledgp.spectra import GaussianSpectrum

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from coupledgp.attention import CoupledAttention as CoupledAttention
     from coupledgp.attention import attention_loss as attention_loss
     from coupledgp.core.posterior_kl import posterior_kl_loss as posterior_kl_loss
+    from coupledgp.diagnostics.hiding import hide as hide
     from coupledgp.diagnostics.report import audit as audit
     from coupledgp.diagnostics.report import cross_validate as cross_validate
     from coupledgp.diagnostics.report import posterior_report as posterior_report
@@ -51,6 +52,7 @@ else:
     __all__, __getattr__, __dir__ = attach(__name__, {
         "": "couplings dask diagnostics features kernels theory",
         "attention": "CoupledAttention attention_loss",
+        "diagnostics.hiding": "hide",
         "diagnostics.report": "audit cross_validate report posterior_report",
         "diagnostics.study": "coupling_study",
         "features": "gram_loss",

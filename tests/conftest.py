@@ -25,7 +25,7 @@ import pytest
 from hypothesis import settings
 from threadpoolctl import threadpool_limits
 
-from coupledgp.diagnostics.rivals import flexible
+from coupledgp.diagnostics.rivals import processes
 from coupledgp.ground import compiled, threads
 from coupledgp.tables import expression_members
 from coupledgp.tables.local_search import Round
@@ -146,8 +146,8 @@ def _few_steps_of_additive_members(monkeypatch: pytest.MonkeyPatch) -> None:
 def _few_trees_of_rivals(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let rivals that stand beside a model in reports be small: their own tests fit large ones."""
     if not re.search("/rivals/|test_golden", request.node.nodeid):
-        monkeypatch.setattr(flexible, "FOLDS", 2)
-        monkeypatch.setattr(flexible, "TREES", 6)
+        monkeypatch.setattr(processes, "FOLDS", 2)
+        monkeypatch.setattr(processes, "TREES", 6)
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -48,7 +48,7 @@ DOMAINS = {
 X = rng.uniform(size=(60, 2))
 y = np.sin(6 * X[:, 0]) + 0.1 * rng.normal(size=60)
 gp, points = cgp.ExactGPRegressor().fit(X, y), X[:7] + 0.01
-report = cgp.diagnostics.compare(gp, X[:20], y[:20])
+report = cgp.report(gp, X[:20], y[:20])
 """,
     "automatic": """
 import warnings
@@ -77,25 +77,25 @@ except cgp.errors.MissingLibraryError as error:
     assert "coupledgp[torch]" in str(error)
 else:
     raise AssertionError("no error of many rows")
-report = cgp.diagnostics.compare(gp, points, np.sin(6 * points[:, 0]) + points[:, 1] ** 2)
+report = cgp.report(gp, points, np.sin(6 * points[:, 0]) + points[:, 1] ** 2)
 """,
     "lattice": """
 X = rng.uniform(size=(200, 1))
 y = np.sin(6 * X[:, 0]) + 0.1 * rng.normal(size=200)
 gp, points = cgp.LatticeGPRegressor(kernel="matern-3/2", random_state=0).fit(X, y), X[:7]
-report = cgp.diagnostics.cross_validate(gp, groups=np.arange(200) % 4)
+report = cgp.cross_validate(gp, groups=np.arange(200) % 4)
 """,
     "graph": """
 nodes = rng.choice(400, 120, replace=False)
 y = np.sin(nodes / 20) + 0.1 * rng.normal(size=120)
 gp, points = cgp.ExactGraphGPRegressor(ring(400)).fit(nodes, y), np.arange(9)
-report = cgp.diagnostics.cross_validate(gp)
+report = cgp.cross_validate(gp)
 """,
     "walks": """
 nodes = rng.choice(400, 120, replace=False)
 y = np.sin(nodes / 20) + 0.1 * rng.normal(size=120)
 gp, points = cgp.GraphGPRegressor(ring(400), random_state=0).fit(nodes, y), np.arange(9)
-report = cgp.posterior_report(gp, points, np.sin(points / 20))
+report = cgp.report(gp, points, np.sin(points / 20))
 """,
     "field": """
 import trimesh
@@ -104,7 +104,7 @@ part = trimesh.creation.box((4.0, 2.0, 1.0))
 points, _ = trimesh.sample.sample_surface(part, 40, seed=0)
 y = 20 + 5 * points[:, 0] + np.sin(3 * points[:, 2])
 gp = cgp.FieldGPRegressor(part).fit(points, y)
-report = cgp.diagnostics.cross_validate(gp)
+report = cgp.cross_validate(gp)
 """,
 }
 SAVED = """
@@ -130,7 +130,7 @@ import pandas
 
 X = rng.uniform(size=(60, 2))
 y = np.sin(6 * X[:, 0])
-report = cgp.diagnostics.compare(cgp.ExactGPRegressor().fit(X, y), X[:9], y[:9])
+report = cgp.report(cgp.ExactGPRegressor().fit(X, y), X[:9], y[:9])
 
 def frequencies():
     cgp.SparseSpectrumGPRegressor(n_frequencies=8, random_state=0).fit(X, y)

@@ -19,7 +19,6 @@ import pandas as pd
 from scipy.stats import norm
 
 import coupledgp as cgp
-from coupledgp.diagnostics.rivals.places import baseline_predictions
 from coupledgp.kernels import WhittleMatern
 from data_loaders import traffic
 
@@ -51,10 +50,10 @@ def one_split(data: Any, operator: Any, split: int, with_graph: bool) -> list[di
         seconds = time.perf_counter() - start
         density = model.log_density(hidden, truth)
         rows.append(scored(name, truth, mean, std, density) | {"seconds": seconds})
-    places = [operator.at_vertices(nodes).points for nodes in (seen, hidden)]
-    for found in baseline_predictions(operator, places[0], y, places[1]):
-        density = None if found.std is None else norm.logpdf(truth, found.mean, found.std)
-        rows.append(scored(found.name, truth, found.mean, found.std, density))
+    found = cgp.report(next(iter(models.values())), hidden, truth, exact=None, depth="scores")
+    for one in found.tables.rivals:
+        mean, std = one.predictions.law.mean[:, 0], one.predictions.law.std[:, 0]
+        rows.append(scored(one.name, truth, mean, std, norm.logpdf(truth, mean, std)))
     return [row | {"split": split} for row in rows]
 
 

@@ -38,7 +38,7 @@ import coupledgp as cgp
 from coupledgp.core.latent import LatentGP
 from coupledgp.core.process import Data
 from coupledgp.core.units import Units
-from coupledgp.diagnostics.likelihoods.class_laws import ClassLaws
+from coupledgp.diagnostics import Chances
 from coupledgp.errors import NumericalError
 from coupledgp.kernels.graph_families import GraphMaternKernel
 from coupledgp.likelihoods import Bernoulli
@@ -205,7 +205,7 @@ def main() -> None:
                     continue
                 for system in SYSTEMS:
                     start = time.process_time()
-                    laws = ClassLaws(system(graph, y, seen, at), np.arange(y.max() + 1))
+                    laws = Chances(system(graph, y, seen, at), np.arange(y.max() + 1))
                     own = scores(y[at], laws.chances, laws.classes)
                     found.setdefault(system.__name__, []).append(
                         [*own, time.process_time() - start]

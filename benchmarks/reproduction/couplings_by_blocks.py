@@ -45,10 +45,8 @@ def measure(name: str, blocks: list[int], draws: int) -> Found:
                     optimizer=None,
                     random_state=draw,
                 ).fit(X, y)
-                seen = cgp.diagnostics.compare(gp, X_test, y_test, reference=exact)
-                rows.append(
-                    (seen.kernel_rmse, seen.kl_per_point, seen.rmse, seen.prior_kl_per_point)
-                )
+                seen = cgp.report(gp, X_test, y_test, exact=exact)
+                rows.append(tuple(map(seen.score, ("kernel_rmse", "kl", "rmse", "prior_kl"))))
             found[count, coupling] = np.array(rows)
     return found
 

@@ -33,12 +33,12 @@ FIGURES = ("kl", "prior_kl", "rmse", "nlpd")
 
 def figures(gp, X_test, y_test, exact) -> list[float]:
     """KL and prior KL per point, RMSE over the exact GP's, NLPD minus the exact GP's."""
-    report = cgp.diagnostics.compare(gp, X_test, y_test, reference=exact)
+    report = cgp.report(gp, X_test, y_test, exact=exact)
     return [
-        report.kl_per_point,
-        report.prior_kl_per_point,
-        report.rmse / report.reference_rmse,
-        report.nlpd - report.reference_nlpd,
+        report.score("kl"),
+        report.score("prior_kl"),
+        report.score("rmse") / report.score("rmse", "reference"),
+        report.score("nlpd") - report.score("nlpd", "reference"),
     ]
 
 

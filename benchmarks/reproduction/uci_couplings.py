@@ -142,8 +142,10 @@ def run_split(
                     optimizer=None,
                     random_state=1000 * number + draw,
                 ).fit(X, y)
-                report = cgp.diagnostics.compare(gp, X_test, y_test, reference=exact)
-                rows.append((report.kernel_rmse**2, report.kl_per_point, report.rmse))
+                report = cgp.report(gp, X_test, y_test, exact=exact)
+                rows.append(
+                    (report.score("kernel_rmse") ** 2, report.score("kl"), report.score("rmse"))
+                )
             square, kl, error = np.mean(rows, axis=0)
             result[features, label] = {"kernel": square**0.5, "kl": kl, "rmse": error}
             result[features, label]["m"] = gp.n_frequencies_

@@ -5,6 +5,7 @@ from coupledgp.diagnostics.checks import Look as Look
 from coupledgp.diagnostics.distance.divergences import gaussian_kl as gaussian_kl
 from coupledgp.diagnostics.distance.divergences import kernel_error as kernel_error
 from coupledgp.diagnostics.distance.solved import StochasticOptions as StochasticOptions
+from coupledgp.diagnostics.hiding import hide as hide
 from coupledgp.diagnostics.laws import Chances as Chances
 from coupledgp.diagnostics.laws import Distribution as Distribution
 from coupledgp.diagnostics.laws import Draws as Draws
@@ -14,6 +15,9 @@ from coupledgp.diagnostics.laws import Normal as Normal
 from coupledgp.diagnostics.laws import Quantiles as Quantiles
 from coupledgp.diagnostics.predictions import Law as Law
 from coupledgp.diagnostics.predictions import Predictions as Predictions
+from coupledgp.diagnostics.readings import SensorReadings as SensorReadings
+from coupledgp.diagnostics.readings import SpaceTimeSplit as SpaceTimeSplit
+from coupledgp.diagnostics.readings import SplitPlan as SplitPlan
 from coupledgp.diagnostics.render.page import SECTIONS as SECTIONS
 from coupledgp.diagnostics.report import Report as Report
 from coupledgp.diagnostics.report import audit as audit

@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -59,6 +58,7 @@ from coupledgp.diagnostics.sources import (
     Source,
     exact_points,
     exact_process,
+    in_units_of,
     left_out_source,
     name_of,
     source_of,
@@ -78,6 +78,7 @@ from coupledgp.diagnostics.tables import (
 )
 from coupledgp.errors import InvalidInputError, NumericalError
 from coupledgp.ground.memory import check_memory
+from coupledgp.ground.output import write_text
 from coupledgp.ground.progress import reporter, tell
 from coupledgp.ground.threads import suited_threads
 from coupledgp.ground.validation import check_choice, check_positive_int
@@ -182,7 +183,7 @@ class Report:
         page = html_of(self)
         if path is None:
             return page
-        Path(path).write_text(page, encoding="utf-8")
+        write_text(path, page)
         return path
 
     def to_dict(self) -> dict[str, Any]:
@@ -196,7 +197,7 @@ class Report:
         text = json.dumps(self.to_dict(), indent=1) + "\n"
         if path is None:
             return text
-        Path(path).write_text(text, encoding="utf-8")
+        write_text(path, text)
         return path
 
     def to_arviz(self, *, n_chains: int = 4, n_draws: int = 250, seed: int = 0) -> Any:
@@ -342,6 +343,8 @@ def report(
     """
     y = aligned(X, y)
     source = source_of(model, X, exposure=exposure)
+    if not (exact is None or isinstance(exact, str | StochasticOptions)):
+        source = in_units_of(source, source_of(exact, X))
     name = target or name_of_targets(y, getattr(model, "target_names_", ())) or "y"
     return _reported(
         source=source, y=y, exact=exact, rivals=rivals, groups=groups, columns=columns,
@@ -852,7 +855,7 @@ def _beside(
         return None, None
     if not isinstance(exact, str | StochasticOptions):  # a model in its place
         other = source_of(exact, source.given)
-        return _exact_rows(p, other.law, other.correlation, name_of(exact))
+        return _exact_rows(p, other.law, other.correlation, "reference")
     if isinstance(exact, str):
         check_choice(exact, ("auto", "dense"), "exact")
         if exact == "auto" and (source.n_train or 0) > DENSE_ROWS:

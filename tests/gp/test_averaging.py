@@ -82,9 +82,9 @@ def test_the_law_is_the_mixture_of_the_members():
     one = cgp.ExactGPRegressor(random_state=0).fit(X, Y)
     # What is not known about the hyperparameters widens the law.
     assert (gp.predict(X_TEST, return_std=True)[1] > one.predict(X_TEST, return_std=True)[1]).all()
-    report = cgp.diagnostics.compare(gp, X_TEST)
-    assert report.kl_per_point == pytest.approx(0, abs=1e-9)
-    assert "settings of the hyperparameters" in report.remarks[0]
+    report = cgp.report(gp, X_TEST)
+    assert report.score("kl") == pytest.approx(0, abs=1e-9)
+    assert "settings of the hyperparameters" in report.tables.predictions.remarks[0]
 
 
 def test_features_too_and_their_exact_process():
@@ -95,7 +95,7 @@ def test_features_too_and_their_exact_process():
     assert isinstance(exact.process_, MixtureGP)
     scale = exact.predict(X_TEST, return_std=True)[1]
     assert np.abs((gp.predict(X_TEST) - exact.predict(X_TEST)) / scale).max() < 0.5
-    assert cgp.diagnostics.compare(gp, X_TEST).kl_per_point < 0.5
+    assert cgp.report(gp, X_TEST).score("kl") < 0.5
 
 
 @pytest.mark.parametrize("kind", [cgp.ExactGPRegressor, cgp.SparseSpectrumGPRegressor])
@@ -121,7 +121,7 @@ def test_files(kind, tmp_path):
 def test_no_single_kernel_to_solve_with():
     gp = cgp.ExactGPRegressor(hyperparameters="averaged", random_state=0).fit(X, Y)
     with pytest.raises(InvalidInputError, match=r"method: .* no single kernel"):
-        cgp.diagnostics.compare(gp, X_TEST, method="stochastic")
+        cgp.report(gp, X_TEST, exact=cgp.diagnostics.StochasticOptions())
 
 
 @pytest.mark.filterwarnings("ignore:y. expected targets that differ")

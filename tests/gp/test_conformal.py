@@ -81,17 +81,6 @@ def test_rows_of_unequal_noise() -> None:
     np.testing.assert_allclose(found, (low, high), rtol=1e-9)
 
 
-def test_the_page_has_them_beside_its_own() -> None:
-    model = MODELS["exact"].fit(X[:40], Y[:40])
-    report = cgp.diagnostics.compare(model, X[40:], Y[40:])
-    low, high = model.predict_interval(X[40:], 0.8, conformal=True)
-    share, width = report.evidence.conformal[0.8]
-    assert share == pytest.approx(((low <= Y[40:]) & (Y[40:] <= high)).mean())
-    assert width == pytest.approx((high - low).mean())
-    assert 0.95 in report.evidence.conformal
-    assert [row[0] for row in report.tables()["conformal"].rows] == ["50 %", "80 %", "95 %"]
-
-
 def test_beside_mapie() -> None:
     """Without scaling by standard deviations, as MAPIE has it."""
     regression = pytest.importorskip("mapie.regression")

@@ -42,7 +42,7 @@ def test_the_target_is_met(fitted):
     for query in np.array_split(np.random.default_rng(2).permutation(200), 4):
         rest = np.setdiff1d(np.arange(200), query)
         local = fitted.conditioned_on(X[rest], Y[rest])
-        kls.append(cgp.diagnostics.compare(local, X[query]).kl_per_point)
+        kls.append(cgp.report(local, X[query]).score("kl"))
     assert fitted.kl_per_point_ == pytest.approx(np.mean(kls))
     assert np.mean(kls) + 2 * np.std(kls, ddof=1) / np.sqrt(4) <= 0.05
     assert fitted.n_frequencies_ >= fitted.selection_.size
@@ -56,7 +56,7 @@ def test_the_kl_of_a_large_table_is_measured_once(fitted):
     targets = np.sin(inputs[:, 0])
     order = np.random.default_rng(5).permutation(1100)
     local = fitted.conditioned_on(inputs[order[256:]], targets[order[256:]])
-    expected = cgp.diagnostics.compare(local, inputs[order[:256]]).kl_per_point
+    expected = cgp.report(local, inputs[order[:256]]).score("kl")
     whole = fitted.conditioned_on(inputs, targets).process_
     found = auto_size.measured_kl(whole, 5)
     assert found.kl_per_point == pytest.approx(expected, rel=1e-6)
@@ -78,7 +78,7 @@ def test_the_target_is_met_at_fresh_points():
             warnings.simplefilter("always")
             gp.fit(inputs[:60], targets[:60])
         quiet += not caught
-        misses += not caught and cgp.diagnostics.compare(gp, inputs[60:]).kl_per_point > 0.05
+        misses += not caught and cgp.report(gp, inputs[60:]).score("kl") > 0.05
     assert quiet >= 2
     assert misses == 0
 

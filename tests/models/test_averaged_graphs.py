@@ -165,18 +165,18 @@ def test_walks_of_every_member():
     ).fit(SEEN, Y)
     assert walked.method_ == "walks"
     exact = walked.exact_twin()
-    assert cgp.diagnostics.compare(walked, HIDDEN[:9]).kl_per_point < 0.01
+    assert cgp.report(walked, HIDDEN[:9]).score("kl") < 0.01
     np.testing.assert_allclose(walked.predict(HIDDEN), exact.predict(HIDDEN), atol=0.05)
 
 
 def test_reports(model):
-    report = cgp.diagnostics.compare(model, HIDDEN, np.sin(HIDDEN / 6))
-    assert "effective ones" in report.remarks[0]
-    assert "of the variance of observations at these points" in report.remarks[1]
-    assert report.kl_per_point == pytest.approx(0, abs=1e-9)
+    report = cgp.report(model, HIDDEN, np.sin(HIDDEN / 6))
+    assert "effective ones" in report.tables.predictions.remarks[0]
+    assert "of the variance of observations at these points" in report.tables.predictions.remarks[1]
+    assert report.score("kl") == pytest.approx(0, abs=1e-9)
     assert len(report.verdicts) == 3
-    left_out = cgp.diagnostics.cross_validate(model)
-    assert np.isfinite(left_out.nlpd)
+    left_out = cgp.cross_validate(model)
+    assert np.isfinite(left_out.score("nlpd"))
 
 
 @pytest.mark.parametrize(("settings", "message"), [

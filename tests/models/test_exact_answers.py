@@ -133,8 +133,8 @@ def test_other_draws_are_walked_and_the_exact_process_stays():
     assert drawn.recipe.n_walks == 4
     exact = process.exact()
     np.testing.assert_allclose(exact.law(NODES, "mean")[0], process.law(NODES, "mean")[0])
-    report = cgp.diagnostics.compare(model, NODES[:5])
-    assert abs(report.kl_per_point) < 1e-9
+    report = cgp.report(model, NODES[:5])
+    assert abs(report.score("kl")) < 1e-9
 
 
 @pytest.mark.long

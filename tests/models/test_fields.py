@@ -169,8 +169,8 @@ def test_further_observations_are_taken_in(fitted):
 
 def test_compare_finds_a_field_to_be_its_own_reference(fitted):
     X, y = sensors(20, seed=5)
-    report = cgp.diagnostics.compare(fitted, X, y)
-    assert report.kl_per_point < 1e-9
+    report = cgp.report(fitted, X, y)
+    assert report.score("kl") < 1e-9
 
 
 @pytest.mark.parametrize(
@@ -301,11 +301,9 @@ def test_exact_data_are_interpolated():
 @pytest.mark.long
 def test_a_report_is_made_of_a_field(fitted, tmp_path):
     X, y = sensors(20, seed=5)
-    report = cgp.posterior_report(fitted, X, y)
+    report = cgp.report(fitted, X, y)
     report.to_html(tmp_path / "page.html")
     assert "FieldKernel" in (tmp_path / "page.html").read_text(encoding="utf-8")
-    with pytest.raises(InvalidInputError, match="geometry"):
-        cgp.posterior_report(fitted, X, y, geometry=MESH)
 
 
 def test_a_pickled_model_predicts_alike(fitted):

@@ -7,10 +7,6 @@ import coupledgp as cgp
 from coupledgp.core.posterior_draw import pilot_places
 from coupledgp.core.posterior_form import PosteriorForm
 from coupledgp.core.problem import RowWeights
-from coupledgp.diagnostics import compare
-from coupledgp.diagnostics.scoring.laws import law_of_process
-from coupledgp.diagnostics.scoring.subject import Subject
-from coupledgp.diagnostics.verdicts.closing import closings
 from coupledgp.errors import InvalidInputError, PrecisionWarning
 from coupledgp.features.registry import Drawn
 from coupledgp.ground.parameters import folded
@@ -58,7 +54,7 @@ def test_by_default_a_draw_is_made_where_it_gains(sampled):
 
 
 def test_the_posterior_is_closer_to_the_exact_one(drawn, sampled):
-    near, far = (compare(gp, X_TEST).kl_per_point for gp in (drawn, sampled))
+    near, far = (cgp.report(gp, X_TEST).score("kl") for gp in (drawn, sampled))
     assert near < 0.5 * far
     assert drawn.drawn_.law == "posterior"
     assert drawn.pilot_.kl_per_point < 0.5 * drawn.pilot_.independent_kl
@@ -227,19 +223,19 @@ def test_laplace_features_have_no_law_of_the_posterior():
         gp.process_.redrawn("posterior", M, 0)
 
 
-def test_reports_try_a_draw_for_the_posterior(sampled, drawn):
-    far, near = (closings_of(gp) for gp in (sampled, drawn))
-    assert far["frequencies='posterior'"] < 0.5 * compare(sampled, X_TEST).kl_per_point
+def test_reports_try_a_draw_for_the_posterior():
+    kept = {"lengthscale": 0.4, "noise": 0.04, "outputscale": 1.0, "optimizer": None}
+    sampled, drawn = (model(frequencies=one, **kept).fit(X, Y) for one in ("sampled", "posterior"))
+    far, near = closings_of(sampled), closings_of(drawn)
+    assert far["frequencies='posterior'"] < 0.5 * cgp.report(sampled, X_TEST).score("kl")
     # More frequencies are drawn by the law of the model's own.
     assert list(near) == [f"n_frequencies={4 * M}"]
     assert near[f"n_frequencies={4 * M}"] < far["frequencies='posterior'"]
 
 
 def closings_of(gp):
-    exact = gp.exact_twin()
-    subject = Subject(gp, X_TEST, gp.process_)
-    found = closings(subject, law_of_process(exact.process_, X_TEST), None)
-    return {one.name: one.kl_per_point for one in found}
+    checks = cgp.report(gp, X_TEST).checks
+    return {one.column: one.statistic for one in checks if one.rule == "closer"}
 
 
 def test_rows_of_a_pilot_carry_the_information_of_all():

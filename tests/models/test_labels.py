@@ -97,19 +97,10 @@ def test_options_are_told(parameters, law, weights):
 
 
 @pytest.mark.parametrize("parameters", [{}, {"coupling": SOME[0]}])
-def test_files_and_pages_tell_the_same(parameters, tmp_path):
+def test_files_keep_the_draw(parameters, tmp_path):
     gp = fitted(**parameters)
     gp.save(tmp_path / "one.model", include_data=True)
     assert cgp.load_model(tmp_path / "one.model").drawn_ == gp.drawn_
-    report = cgp.posterior_report(
-        gp, X_TEST, Y_TEST, couplings=["orthogonal+pnc", "posterior"], sizes=[36], n_draws=2,
-        progress=False,
-    )  # fmt: skip
-    made = json.loads(report.to_json())["provenance"]["frequencies"]
-    assert made == gp.drawn_.to_dict()
-    page = report.to_text()
-    assert str(gp.drawn_) in " ".join(page.split())
-    assert f"({gp.drawn_.name})" in page
 
 
 def test_rows_of_a_study_are_what_they_are_called():
@@ -126,8 +117,8 @@ def test_rows_of_a_study_are_what_they_are_called():
         if row.coupling == "posterior":
             continue
         own = fitted(coupling=row.coupling, random_state=row.seed)
-        found = cgp.diagnostics.compare(own, X_TEST, progress=False)
-        assert row.kl_per_point == pytest.approx(found.kl_per_point, rel=1e-6)
+        found = cgp.report(own, X_TEST, progress=False)
+        assert row.kl_per_point == pytest.approx(found.score("kl"), rel=1e-6)
 
 
 @pytest.mark.parametrize("name", ["iid", "orthogonal+pnc", "posterior"])

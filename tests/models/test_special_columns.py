@@ -172,8 +172,8 @@ def test_auto_size_and_comparison(table, y):
         random_state=0,
         missing="indicator",
     ).fit(table, y)
-    report = cgp.diagnostics.compare(model, table[:20], y[:20])
-    assert np.isfinite(report.kl_per_point)
+    report = cgp.report(model, table[:20], y[:20])
+    assert np.isfinite(report.score("kl"))
 
 
 def test_transformed_targets_and_weights_of_rows(table, y):

@@ -274,43 +274,40 @@ def test_positive_targets_get_positive_intervals_of_right_coverage():
     assert (plain.predict_interval(X_NEW)[0] < 0).any()
 
 
-@pytest.mark.parametrize("method", ["dense", "stochastic"])
-def test_comparisons_are_those_of_the_transformed_targets(method):
+@pytest.mark.parametrize("exact", ["dense", cgp.diagnostics.StochasticOptions()])
+def test_reports_are_those_of_the_transformed_targets(exact):
     model = new("sampled", target_transform="log").fit(X, POSITIVE)
-    report = cgp.diagnostics.compare(model, X_NEW[:20], POSITIVE_NEW[:20], method=method)
-    inner = cgp.diagnostics.compare(
-        model.process_.inner, X_NEW[:20], Z_NEW[:20, None], method=method
+    asked = {"exact": exact, "depth": "scores"}
+    report = cgp.report(model, X_NEW[:20], POSITIVE_NEW[:20], **asked)
+    inner = cgp.report(model.process_.inner, X_NEW[:20], Z_NEW[:20, None], **asked)
+    for name in ("kl", "reverse_kl", "nlpd", "rmse"):
+        assert report.score(name) == pytest.approx(inner.score(name), rel=1e-9)
+    assert report.tables.predictions.name == "SparseSpectrumGPRegressor"
+    assert any("transformed targets" in one for one in report.tables.predictions.remarks)
+    given = cgp.report(
+        model, X_NEW[:20], POSITIVE_NEW[:20], exact=model.exact_twin(), depth="scores"
     )
-    for name in ("kl_per_point", "reverse_kl_per_point", "nlpd", "rmse", "reference_nlpd"):
-        assert getattr(report, name) == pytest.approx(getattr(inner, name), rel=1e-9)
-    assert "SparseSpectrumGPRegressor" in report.model
-    assert any("transformed targets" in remark for remark in report.remarks)
-    given = cgp.diagnostics.compare(
-        model, X_NEW[:20], POSITIVE_NEW[:20], reference=model.exact_twin(), method="dense"
-    )
-    assert given.kl_per_point == pytest.approx(report.kl_per_point, rel=1e-2)
+    assert given.score("kl") == pytest.approx(report.score("kl"), rel=1e-2)
 
 
 def test_models_of_different_transforms_are_compared_in_units_of_y():
     model = new("sampled", target_transform="log").fit(X, POSITIVE)
     plain = new("exact").fit(X, POSITIVE)
-    report = cgp.diagnostics.compare(model, X_NEW[:20], POSITIVE_NEW[:20], reference=plain)
+    report = cgp.report(model, X_NEW[:20], POSITIVE_NEW[:20], exact=plain)
     error = np.sqrt(np.mean((model.predict(X_NEW[:20]) - POSITIVE_NEW[:20]) ** 2))
-    assert report.rmse == pytest.approx(error)
-    assert report.nlpd == pytest.approx(-model.log_density(X_NEW[:20], POSITIVE_NEW[:20]).mean())
+    assert report.score("rmse") == pytest.approx(error)
+    density = model.log_density(X_NEW[:20], POSITIVE_NEW[:20])
+    assert report.score("nlpd") == pytest.approx(-density.mean())
 
 
 def test_reports_and_studies_of_transformed_models():
     model = new("sampled", target_transform="log").fit(X, POSITIVE)
-    page = cgp.posterior_report(
-        model, X_NEW[:20], POSITIVE_NEW[:20], couplings=["iid", "orthogonal"], sizes=[8], n_draws=2
-    )
-    assert np.isfinite(page.kl_per_point)
-    assert any("transformed targets" in remark for remark in page.remarks)
+    page = cgp.report(model, X_NEW[:20], POSITIVE_NEW[:20], depth="scores")
+    assert np.isfinite(page.score("kl"))
     study = cgp.coupling_study(
         model, X_NEW[:20], POSITIVE_NEW[:20], couplings=["iid"], sizes=[8], n_draws=2
     )
-    assert study.exact["nlpd"] == pytest.approx(page.reference_nlpd)
+    assert study.exact["nlpd"] == pytest.approx(page.score("nlpd", "exact process"))
 
 
 def test_automatic_sizes_with_a_transform():

@@ -15,15 +15,10 @@ import numpy as np
 import pandas as pd
 import pytest
 import trimesh
-from matplotlib.figure import Figure
 
 import coupledgp as cgp
 from coupledgp.cli.shared import whole
 from coupledgp.cli.tables import write_table
-from coupledgp.diagnostics.pages.picture import Picture
-from coupledgp.diagnostics.pages.print_figure import save_figure
-from coupledgp.diagnostics.sections.report import Report
-from coupledgp.diagnostics.sections.section import ReportTable, Section
 from coupledgp.fields.projection import Plane
 from coupledgp.ground.output import write_text, written_whole
 from tests.outputs.written import OLD, largest_file, mode, temporary_files
@@ -152,20 +147,10 @@ def roads() -> Any:
     return cgp.RoadNetwork(ends, np.ones(3000), positions, lines, np.arange(3000), plane=plane)
 
 
-def picture() -> Picture:
-    figure = Figure()
-    figure.subplots().plot(RNG.normal(size=2000))
-    return Picture("drawn", "drawn", figure)
-
-
-def drawn() -> Report:
-    return Report("p", sections=[Section("drawn", pictures=[picture])])
-
-
-def long_report() -> Report:
-    rows = [[f"{value}"] for value in RNG.normal(size=2000)]
-    table = ReportTable("numbers", ["value"], rows)
-    return Report("p", sections=[Section("numbers", tables=[table])])
+def report() -> cgp.diagnostics.Report:
+    X = np.linspace(0, 6, 40)[:, None]
+    law = np.sin(X[::2, 0]), np.full(20, 0.1)
+    return cgp.audit(law, None, None, X[::2], np.sin(X[::2, 0]), depth="scores")
 
 
 WRITERS: dict[str, Callable[[Path], Any]] = {
@@ -178,11 +163,8 @@ WRITERS: dict[str, Callable[[Path], Any]] = {
     "m.ply": lambda path: cgp.write_mesh(path, MESH, mean=HEIGHT),
     "m.glb": lambda path: cgp.write_mesh(path, MESH, mean=HEIGHT),
     "m.gltf": lambda path: cgp.write_mesh(path, MESH, mean=HEIGHT),
-    "drawn.svg": lambda path: drawn().save_pictures(path.parent),
-    "drawn.png": lambda path: drawn().save_pictures(path.parent, "png"),
-    "numbers.csv": lambda path: long_report().save_tables(path.parent),
-    "f.pdf": lambda path: save_figure(picture().figure, path),
-    "f.png": lambda path: save_figure(picture().figure, path),
+    "page.html": lambda path: report().to_html(path),
+    "page.json": lambda path: report().to_json(path),
     "text.html": lambda path: write_text(path, "x" * 100_000),
 }
 

@@ -516,6 +516,14 @@ def exact_functions(source: Source) -> Functions | None:
     )
 
 
+def in_units_of(source: Source, other: Source) -> Source:
+    """A source of transformed targets, in units of y if another one has other transforms."""
+    process = process_of(source.model)
+    if source.transforms == other.transforms or process is None:
+        return source
+    return replace(source, process=process, transforms=(), train_X=None, train_y=None)
+
+
 def rows_at(X: Any, chosen: IntArray) -> Any:
     """Rows of a table or array, labels or places, by their numbers (m,)."""
     if hasattr(X, "iloc"):

@@ -1,1 +1,0 @@
-"""Posteriors of other packages: their laws at test points, and the kernels that they state."""

@@ -1,1 +1,0 @@
-"""Reports that need no test set: every observation as the others predict it."""

@@ -1,1 +1,0 @@
-"""Reports of processes whose observations follow a likelihood: classes, counts and others."""

@@ -1,1 +1,0 @@
-"""What residuals still say: patterns along columns, and the causes that they point to."""

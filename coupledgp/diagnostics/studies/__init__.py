@@ -1,1 +1,0 @@
-"""Studies of couplings: draws and their means, paired tests, tables, curves and maps."""

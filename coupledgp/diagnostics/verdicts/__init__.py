@@ -1,1 +1,0 @@
-"""Verdicts on a posterior: is the model good, are its intervals honest, is it close enough."""

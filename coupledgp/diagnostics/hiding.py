@@ -519,14 +519,17 @@ def _of_parts(p: Predictions, rivals: Sequence[Rival]) -> tuple[pd.DataFrame, pd
 
 
 def _with_sensors(t: Tables, table: pd.DataFrame) -> Tables:
-    """The scores of single sensors are those of each predicted from the others at the same time."""
-    p, columns = t.predictions, ("rmse", "bias", "coverage_95")
+    """The scores of single sensors are those of each predicted from the others at the same time.
+
+    The bias of the table of scores is that of readings beside predictions.
+    """
+    p, columns = t.predictions, {"rmse": 1, "bias": -1, "coverage_95": 1}
     rows = [
         {"model": p.name, "part": "", "group": str(one.node), "metric": metric,
-         "value": float(getattr(one, metric)), "n": int(one.n),
+         "value": sign * float(getattr(one, metric)), "n": int(one.n),
          "unit": "" if metric == "coverage_95" else p.unit}
         for one in table.itertuples()
-        for metric in columns
+        for metric, sign in columns.items()
     ]  # fmt: skip
     kept = t.scores[t.scores.group == ""]
     return replace(t, scores=pd.concat([kept, pd.DataFrame(rows)], ignore_index=True))

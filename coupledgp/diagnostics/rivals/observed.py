@@ -25,7 +25,7 @@ class Predicted(NamedTuple):
 
 
 class Fitted(NamedTuple):
-    """A fitted rival: predictions at points, and of observations from those of other groups (n,)."""
+    """A fitted rival: predictions at points, and of observations from those of other groups."""
 
     predict: Callable[[Any], Predicted]
     left_out: Callable[[IntArray], Predicted]

@@ -5,7 +5,7 @@
 | of this package, or its process | its process's | its process's |
 | scikit-learn `GaussianProcessRegressor`, `GaussianProcessClassifier` | joint; Laplace's | read |
 | gpytorch with its likelihood, exact or variational | joint | read |
-| with `predictive_law(X)`, a function of X, or `predict(X, return_cov=True)` | what it returns | - |
+| with `predictive_law(X)`, a function of X, or `predict(X, return_cov=True)` | its | - |
 | with `predict_proba` and `classes_` | chances | - |
 | a prediction in any form of `law_of_prediction` | stated | - |
 """
@@ -93,7 +93,7 @@ class Source:
     noise: float | None = None
     names: tuple[str, ...] = ()
     categories: tuple[IntArray, ...] = ()
-    train_X: FloatArray | None = None
+    train_X: FloatArray | None = None  # noqa: N815
     train_y: FloatArray | None = None
     transforms: tuple[TargetTransform, ...] = ()
     exposure: FloatArray | None = None
@@ -114,7 +114,7 @@ class Source:
         return self.stated is None and (self.is_own or _adapter(self.model) is not None)
 
     @property
-    def X(self) -> FloatArray | None:
+    def X(self) -> FloatArray | None:  # noqa: N802
         """Rows (p, d) of a table as numbers; None of other points."""
         points = self.points
         is_table = isinstance(points, np.ndarray) and points.ndim == 2 and points.dtype.kind == "f"

@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 
 import coupledgp as cgp
-from coupledgp.diagnostics.rivals import harmonic
-from coupledgp.diagnostics.rivals import nodes as module
-from coupledgp.diagnostics.rivals.nodes import NodeRivals
+from coupledgp.diagnostics.rivals import surfaces as module
+from coupledgp.diagnostics.rivals.surfaces import node_kind
+from tests.diagnostics.rivals.cases import left_out, predicted
 
 RNG = np.random.default_rng(0)
 
@@ -23,10 +23,6 @@ def parts(seed=0):
     for *_, values in plain.edges(data=True):
         values["weight"] = rng.uniform(0.2, 5)
     return plain, cgp.Graph.from_networkx(plain)
-
-
-def by_name(found):
-    return {one.name: one for one in found}
 
 
 def nearest_plain(plain, nodes, y, query):
@@ -61,16 +57,16 @@ Y = RNG.normal(size=(NODES.size, 2))
 
 @pytest.mark.parametrize("by_factor", [True, False])
 def test_predictions_beside_plain_references(by_factor, monkeypatch):
-    monkeypatch.setattr(module, "is_factorised", lambda graph: by_factor)
+    monkeypatch.setattr(module, "_is_factorised", lambda graph: by_factor)
     plain, graph = parts()
-    found = by_name(NodeRivals.of(graph, NODES, Y).predict(np.arange(34)))
+    found = predicted(node_kind(graph, NODES, Y), np.arange(34))
     assert list(found) == ["mean", "nearest", "harmonic"]
     np.testing.assert_allclose(found["mean"].mean, np.tile(Y.mean(axis=0), (34, 1)))
     for node in range(34):
         expected = nearest_plain(plain, NODES, Y, node)
         np.testing.assert_allclose(found["nearest"].mean[node], expected, err_msg=str(node))
     np.testing.assert_allclose(found["harmonic"].mean, harmonic_plain(plain, NODES, Y), atol=1e-4)
-    constant = by_name(NodeRivals.of(graph, NODES, np.full((11, 1), 7.0)).predict(NODES))
+    constant = predicted(node_kind(graph, NODES, np.full((11, 1), 7.0)), NODES)
     for one in constant.values():
         np.testing.assert_allclose(one.mean, 7.0)
         assert (one.std > 0).all()
@@ -79,15 +75,15 @@ def test_predictions_beside_plain_references(by_factor, monkeypatch):
 @pytest.mark.parametrize("closed", [True, False])
 @pytest.mark.parametrize("groups", [NODES, np.array([0, 1, 2, 0, 3, 3, 1, 0, 1, 4, 4])])
 def test_leaving_out_groups_is_refitting_without_them(groups, closed, monkeypatch):
-    monkeypatch.setattr(harmonic, "CLOSED", 1000 if closed else 0)
+    monkeypatch.setattr(module, "CLOSED", 1000 if closed else 0)
     plain, graph = parts(1)
-    found = by_name(NodeRivals.of(graph, NODES, Y).left_out(groups))
+    found = left_out(node_kind(graph, NODES, Y), np.unique(groups, return_inverse=True)[1])
     n_groups = len(set(groups))
     for i, node in enumerate(NODES):
         rest = groups != groups[i]
         expected = nearest_plain(plain, NODES[rest], Y[rest], node)
         np.testing.assert_allclose(found["nearest"].mean[i], expected)
-        if closed or n_groups <= harmonic.FOLDS:
+        if closed or n_groups <= module.FOLDS:
             refit = harmonic_plain(plain, NODES[rest], Y[rest])[node]
             np.testing.assert_allclose(found["harmonic"].mean[i], refit, atol=1e-4)
     for name in ("nearest", "harmonic"):
@@ -98,10 +94,12 @@ def test_leaving_out_groups_is_refitting_without_them(groups, closed, monkeypatc
 
 def test_standard_deviations_are_errors_of_nodes_left_out():
     _, graph = parts()
-    rivals = NodeRivals.of(graph, NODES, Y)
-    for one, left_out in zip(rivals.predict(NODES[:1])[1:], rivals.left_out(NODES)[1:], strict=True):  # noqa: E501  # fmt: skip
-        expected = np.sqrt(np.mean((Y - left_out.mean) ** 2, axis=0))
-        np.testing.assert_allclose(one.std, expected[None], rtol=1e-9)
+    kind = node_kind(graph, NODES, Y)
+    rest = left_out(kind, np.unique(NODES, return_inverse=True)[1])
+    for name, one in predicted(kind, NODES[:1]).items():
+        if name != "mean":
+            expected = np.sqrt(np.mean((Y - rest[name].mean) ** 2, axis=0))
+            np.testing.assert_allclose(one.std, expected[None], rtol=1e-9)
 
 
 def test_graphs_without_edges_and_with_one_observation():
@@ -109,17 +107,16 @@ def test_graphs_without_edges_and_with_one_observation():
         cgp.Graph.from_edges([], [], n_nodes=5),
         cgp.Graph.from_edges([0, 1], [1, 2], n_nodes=5),
     ):
-        found = NodeRivals.of(graph, np.array([2, 2]), np.array([[1.0], [3.0]])).predict(
-            np.arange(5)
-        )
-        assert [one.name for one in found.with_laws()] == ["mean"]
-        for one in found:
+        kind = node_kind(graph, np.array([2, 2]), np.array([[1.0], [3.0]]))
+        found = predicted(kind, np.arange(5))
+        assert [name for name, one in found.items() if one.std is not None] == ["mean"]
+        for one in found.values():
             np.testing.assert_allclose(one.mean, 2.0)
-        far = NodeRivals.of(graph, np.array([2, 4]), np.array([[1.0], [3.0]]))
-        for one in far.predict(np.arange(5)):
+        far = node_kind(graph, np.array([2, 4]), np.array([[1.0], [3.0]]))
+        for one in predicted(far, np.arange(5)).values():
             assert np.isfinite(one.mean).all()
             assert (one.std > 0).all()
-        assert by_name(far.left_out(np.arange(2)))["harmonic"].mean.tolist() == [[3.0], [1.0]]
+        assert left_out(far, np.arange(2))["harmonic"].mean.tolist() == [[3.0], [1.0]]
 
 
 def test_weights_of_many_orders_of_magnitude():
@@ -127,7 +124,7 @@ def test_weights_of_many_orders_of_magnitude():
     weights = 10 ** rng.uniform(-6, 6, 40)
     graph = cgp.Graph.from_edges(np.arange(40), (np.arange(40) + 1) % 40, weights)
     nodes, y = np.arange(0, 40, 4), rng.normal(size=(10, 1))
-    found = by_name(NodeRivals.of(graph, nodes, y).predict(nodes))
+    found = predicted(node_kind(graph, nodes, y), nodes)
     np.testing.assert_allclose(found["harmonic"].mean, y, atol=1e-4)
     np.testing.assert_array_equal(found["nearest"].mean, y)
 
@@ -139,14 +136,14 @@ def test_large_graphs_with_hubs_and_without():
     ends = rng.integers(0, n, (2, 4 * n))
     ends[0, :n] = 0  # a hub
     tangle = cgp.Graph.from_edges(*ends, n_nodes=n)
-    assert module.is_factorised(path)
-    assert not module.is_factorised(tangle)
+    assert module._is_factorised(path)
+    assert not module._is_factorised(tangle)
     nodes = rng.choice(n, 3000, replace=False)
     for graph in (path, tangle):
         y = np.sin(nodes / 5000)[:, None]
-        found = by_name(NodeRivals.of(graph, nodes, y).predict(np.arange(n)))
+        found = predicted(node_kind(graph, nodes, y), np.arange(n))
         assert list(found) == ["mean", "nearest", "harmonic"]
         np.testing.assert_allclose(found["harmonic"].mean[nodes], y, atol=1e-3)
     truth = np.sin(np.arange(n) / 5000)
-    assert by_name(NodeRivals.of(path, nodes, y).predict(np.arange(n)))["harmonic"].std.max() < 0.01
+    assert predicted(node_kind(path, nodes, y), np.arange(n))["harmonic"].std.max() < 0.01
     assert truth.std() > 0.5

@@ -6,10 +6,10 @@ import pytest
 from scipy import sparse
 
 from coupledgp.core.problem import RowWeights
-from coupledgp.diagnostics.rivals.contest import BesideBaseline
-from coupledgp.diagnostics.rivals.nearest import WayFinder
-from coupledgp.diagnostics.rivals.observations import BaselinePrediction, Observations
-from coupledgp.diagnostics.rivals.tables import LinearFit, TableRivals
+from coupledgp.diagnostics.rivals.near import WayFinder
+from coupledgp.diagnostics.rivals.observed import Observations
+from coupledgp.diagnostics.rivals.rows import LinearFit, table_kind
+from tests.diagnostics.rivals.cases import left_out, predicted
 
 RNG = np.random.default_rng(7)
 SITE = np.array([0, 0, 0, 1, 1, 2, 0, 1])
@@ -69,23 +69,11 @@ def test_the_nearest_other_site_along_edges():
             assert other == (min(lengths, key=lengths.__getitem__) if lengths else -1)
 
 
-def test_an_advantage_is_a_smaller_loss():
-    rival = BaselinePrediction("mean", np.zeros(30), np.ones(30))
-    y = RNG.normal(size=30)
-    near = BesideBaseline.of(y, 0.9 * y, np.full(30, 0.3), rival)
-    gap = near.differences["nlpd"]
-    assert gap["mean"] < 0
-    assert near.advantage() == pytest.approx(-gap["mean"] / gap["standard_error"])
-    assert near.advantage() > 3
-
-
 @pytest.mark.parametrize(("n_rows", "there"), [(3, False), (4, True)])
 def test_a_linear_model_needs_more_rows_than_coefficients(n_rows, there):
     """Two columns and a constant: three rows leave no residual."""
     X = np.array([[0.0, 1.0], [1.0, 3.0], [2.0, 0.0], [5.0, 1.0]])[:n_rows]
-    found = TableRivals.of(X, np.arange(float(n_rows))[:, None]).predict(X)
-    assert ("linear" in {one.name for one in found}) is there
-    assert ("linear" in found.left_out) is not there
+    assert ("linear" in predicted(table_kind(X, np.arange(float(n_rows))[:, None]), X)) is there
 
 
 def weighted_fit(X, y, weights):
@@ -102,8 +90,7 @@ def test_deviations_of_a_linear_model_are_those_of_least_squares(weighted):
     noise, counts = np.ones(12), np.ones(12)
     if weighted:
         noise, counts = RNG.uniform(0.2, 4.0, 12), RNG.integers(1, 4, 12).astype(float)
-    rivals = TableRivals.of(X, y, RowWeights(noise, counts))
-    found = {one.name: one for one in rivals.predict(queries)}["linear"]
+    found = predicted(table_kind(X, y, RowWeights(noise, counts)), queries)["linear"]
     b, inverse, design = weighted_fit(X, y, counts / noise)
     variance = counts @ np.square(y - design @ b) / (counts.sum() - 3)
     rows = np.column_stack([np.ones(4), queries])
@@ -116,8 +103,7 @@ def test_deviations_of_a_linear_model_are_those_of_least_squares(weighted):
 def test_rows_of_any_weight_are_left_out_as_by_refits(groups):
     X, y = RNG.normal(size=(12, 2)), RNG.normal(size=(12, 1))
     noise = np.geomspace(0.05, 20.0, 12)
-    found = TableRivals.of(X, y, RowWeights(noise, np.ones(12))).left_out(groups)
-    mean = {one.name: one for one in found}["linear"].mean
+    mean = left_out(table_kind(X, y, RowWeights(noise, np.ones(12))), groups)["linear"].mean
     for i in range(12):
         rest = groups != groups[i]
         b, _, _ = weighted_fit(X[rest], y[rest], 1 / noise[rest])

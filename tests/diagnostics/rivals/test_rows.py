@@ -4,21 +4,17 @@ import numpy as np
 import pytest
 
 from coupledgp.core.problem import RowWeights
-from coupledgp.diagnostics.rivals import nearest, tables
-from coupledgp.diagnostics.rivals.nearest import RowFinder
-from coupledgp.diagnostics.rivals.observations import Observations
-from coupledgp.diagnostics.rivals.tables import LinearFit, TableRivals
-from coupledgp.errors import InvalidInputError
+from coupledgp.diagnostics.rivals import near
+from coupledgp.diagnostics.rivals.near import RowFinder
+from coupledgp.diagnostics.rivals.observed import Observations
+from coupledgp.diagnostics.rivals.rows import LinearFit, table_kind
+from tests.diagnostics.rivals.cases import left_out, predicted
 
 
 def table(n=30, d=3, seed=0):
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, d)) * [1.0, 10.0, 0.1][:d]
     return X, np.column_stack([X[:, 0] + rng.normal(size=n), 50 + rng.normal(size=n)])
-
-
-def by_name(found):
-    return {one.name: one for one in found}
 
 
 def others_error(y, mean, groups):
@@ -35,14 +31,14 @@ def test_leaving_out_groups_is_refitting_without_them(kind):
         "groups": np.random.default_rng(1).integers(-2, 3, 30),
         "pairs and singles": np.r_[np.repeat(np.arange(5), 2), 10 + np.arange(20)],
     }[kind]
-    found = by_name(TableRivals.of(X, y).left_out(groups))
+    found = left_out(table_kind(X, y), np.unique(groups, return_inverse=True)[1])
     for i in range(30):
         rest = groups != groups[i]
         np.testing.assert_allclose(found["mean"].mean[i], y[rest].mean(axis=0), rtol=1e-12)
         std = y[rest].std(axis=0, ddof=1) * np.sqrt(1 + 1 / rest.sum())
         np.testing.assert_allclose(found["mean"].std[i], std, rtol=1e-9)
-        refit = TableRivals.of(X[rest], y[rest]).predict(X[i : i + 1])
-        np.testing.assert_allclose(found["linear"].mean[i], by_name(refit)["linear"].mean[0])
+        refit = predicted(table_kind(X[rest], y[rest]), X[i : i + 1])
+        np.testing.assert_allclose(found["linear"].mean[i], refit["linear"].mean[0])
         scaled = (X - X.mean(axis=0)) / X.std(axis=0)
         distance = np.linalg.norm(scaled[rest] - scaled[i], axis=1)
         np.testing.assert_array_equal(found["nearest"].mean[i], y[rest][distance.argmin()])
@@ -56,14 +52,14 @@ def test_counts_are_repeated_rows():
     counts = np.random.default_rng(2).integers(1, 4, 30)
     rows = np.repeat(np.arange(30), counts)
     weights = RowWeights(np.ones(30), counts.astype(float))
-    counted = by_name(TableRivals.of(X, y, weights).predict(X[:5] + 0.1))
-    repeated = by_name(TableRivals.of(X[rows], y[rows]).predict(X[:5] + 0.1))
+    counted = predicted(table_kind(X, y, weights), X[:5] + 0.1)
+    repeated = predicted(table_kind(X[rows], y[rows]), X[:5] + 0.1)
     for name in ("mean", "linear"):
         np.testing.assert_allclose(counted[name].mean, repeated[name].mean)
         np.testing.assert_allclose(counted[name].std, repeated[name].std)
     groups = np.arange(30) % 6
-    counted = by_name(TableRivals.of(X, y, weights).left_out(groups))
-    repeated = by_name(TableRivals.of(X[rows], y[rows]).left_out(groups[rows]))
+    counted = left_out(table_kind(X, y, weights), groups)
+    repeated = left_out(table_kind(X[rows], y[rows]), groups[rows])
     for name in ("mean", "linear"):
         np.testing.assert_allclose(counted[name].mean[rows], repeated[name].mean)
         np.testing.assert_allclose(counted[name].std[rows], repeated[name].std)
@@ -72,7 +68,7 @@ def test_counts_are_repeated_rows():
 def test_sure_observations_weigh_more():
     X, y = table()
     noise = np.where(np.arange(30) < 3, 1e-6, 1.0)
-    found = by_name(TableRivals.of(X, y, RowWeights(noise, np.ones(30))).predict(X))
+    found = predicted(table_kind(X, y, RowWeights(noise, np.ones(30))), X)
     np.testing.assert_allclose(found["mean"].mean[0], y[:3].mean(axis=0), atol=1e-4)
     weighted = np.linalg.lstsq(
         np.column_stack([np.ones(30), X]) / np.sqrt(noise)[:, None],
@@ -87,7 +83,7 @@ def test_a_group_that_alone_tells_a_column_is_fitted_without():
     X[:, 2] = 0
     X[:2, 2] = [1.0, 2.0]
     groups = np.r_[0, 0, np.arange(1, 29)]
-    found = by_name(TableRivals.of(X, y).left_out(groups))["linear"]
+    found = left_out(table_kind(X, y), np.unique(groups, return_inverse=True)[1])["linear"]
     plain = np.linalg.lstsq(np.c_[np.ones(28), X[2:, :2]], y[2:], rcond=None)[0]
     slope = found.mean[:2] - np.c_[np.ones(2), X[:2, :2]] @ plain
     assert np.isfinite(slope).all()
@@ -107,30 +103,12 @@ def test_nearest_of_other_groups_by_bits(n_groups, monkeypatch):
     data = Observations.of(y, np.arange(60))
     results = []
     for candidates in (1, 8):
-        monkeypatch.setattr(nearest, "CANDIDATES", candidates)
-        results.append(nearest.left_out_by_nearest(data, RowFinder(rows), groups).mean)
+        monkeypatch.setattr(near, "CANDIDATES", candidates)
+        results.append(near._left_out(data, RowFinder(rows), groups).mean)
     for i, group in enumerate(groups):
         rest = np.flatnonzero(groups != group)
         expected = y[rest[np.linalg.norm(rows[rest] - rows[i], axis=1).argmin()]]
         assert results[0][i] == results[1][i] == expected
-
-
-@pytest.mark.long
-def test_large_tables_are_thinned(monkeypatch):
-    X, y = table(2000)
-    whole = by_name(TableRivals.of(X, y).predict(X[:50] + 0.01))
-    monkeypatch.setattr(nearest, "MOST_WORK", 1.0)
-    monkeypatch.setattr(tables, "MOST_ENTRIES", 4000)
-    rivals = TableRivals.of(X, y)
-    thinned = by_name(rivals.predict(X[:50] + 0.01))
-    np.testing.assert_array_equal(whole["mean"].mean, thinned["mean"].mean)
-    np.testing.assert_allclose(whole["linear"].mean, thinned["linear"].mean, atol=0.3)
-    np.testing.assert_allclose(whole["nearest"].std, thinned["nearest"].std, rtol=0.2)
-    left_out = rivals.left_out(np.arange(2000) % 3)
-    assert "2000 rows of 3 columns take too much memory" in left_out.left_out["linear"]
-    np.testing.assert_allclose(
-        by_name(left_out)["nearest"].std[0], whole["nearest"].std[0], rtol=0.2
-    )
 
 
 @pytest.mark.parametrize("y", [np.arange(6.0), np.zeros(6), np.full(6, -1e9)])
@@ -147,27 +125,20 @@ def test_large_tables_are_thinned(monkeypatch):
     ],
 )
 def test_tables_with_little_in_them(X, y):
-    rivals = TableRivals.of(X, y[:, None])
-    groups = np.arange(6), np.arange(6) % 2 == 0
-    for found in (rivals.predict(X[:1]), *(rivals.left_out(one) for one in groups)):
-        assert found[0].name == "mean"
-        for one in found:
+    kind = table_kind(X, y[:, None])
+    groups = np.arange(6), (np.arange(6) % 2 == 0).astype(int)
+    for found in (predicted(kind, X[:1]), *(left_out(kind, one) for one in groups)):
+        assert next(iter(found)) == "mean"
+        for one in found.values():
             assert np.isfinite(one.mean).all()
             assert (one.std > 0).all()
-        assert len(found) + len(found.left_out) == 6
 
 
-def test_one_row_and_one_group():
-    rivals = TableRivals.of(np.ones((1, 2)), np.ones((1, 1)))
-    found = rivals.predict(np.zeros((4, 2)))
-    assert found[0].mean.tolist() == [[1.0]] * 4
-    assert not found.with_laws()
-    assert "too few observations" in found.with_laws().left_out["mean"]
-    with pytest.raises(InvalidInputError, match="two groups at least"):
-        rivals.left_out(np.zeros(1, dtype=int))
-    with pytest.raises(InvalidInputError, match="groups: expected 30 whole numbers"):
-        TableRivals.of(*table()).left_out(np.zeros(30))
-    two = TableRivals.of(np.arange(2.0)[:, None], np.arange(2.0)[:, None])
-    found = two.left_out(np.arange(2))
-    assert by_name(found)["mean"].std is None
-    np.testing.assert_allclose(by_name(found)["nearest"].std, 1.0)
+def test_one_row_tells_no_error():
+    kind = table_kind(np.ones((1, 2)), np.ones((1, 1)))
+    (found,) = predicted(kind, np.zeros((4, 2))).values()
+    assert found.mean.tolist() == [[1.0]] * 4
+    assert found.std is None
+    two = left_out(table_kind(np.arange(2.0)[:, None], np.arange(2.0)[:, None]), np.arange(2))
+    assert two["mean"].std is None
+    np.testing.assert_allclose(two["nearest"].std, 1.0)

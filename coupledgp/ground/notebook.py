@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from base64 import b64encode
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -113,31 +112,6 @@ class NotebookTable:
 
 
 @dataclass(frozen=True)
-class NotebookPicture:
-    """A picture in the HTML itself.
-
-    Attributes
-    ----------
-    png : bytes
-        The pixels as PNG.
-    caption : str
-        What it shows, in a sentence.
-    """
-
-    png: bytes
-    caption: str
-
-    def html(self) -> str:
-        """The picture, as wide as its place at most, on white paper, above its caption."""
-        data = b64encode(self.png).decode()
-        return (
-            f'<img src="data:image/png;base64,{data}" alt="{_text(self.caption)}" '
-            'style="max-width:100%;background:#fff">'
-            f'<div style="font-size:85%;max-width:60em">{_text(self.caption)}</div>'
-        )
-
-
-@dataclass(frozen=True)
 class Notebook:
     """The parts of a result in the order in which they are read.
 
@@ -153,8 +127,6 @@ class Notebook:
         Paragraphs below the cards.
     tables : sequence of NotebookTable
         Tables; the first one is open, the others open at a click.
-    picture : NotebookPicture or None
-        The picture that says the most, below the sentences.
     """
 
     title: str
@@ -162,7 +134,6 @@ class Notebook:
     cards: Sequence[Card] = ()
     sentences: Sequence[str] = ()
     tables: Sequence[NotebookTable] = ()
-    picture: NotebookPicture | None = None
 
     def html(self) -> str:
         """One piece of HTML below 100 kB that fetches nothing; all texts are escaped."""
@@ -181,8 +152,6 @@ class Notebook:
         yield from map(_paragraph, self.warnings)
         yield from (card.html() for card in self.cards)
         yield from map(_paragraph, self.sentences)
-        if self.picture is not None:
-            yield self.picture.html()
         yield from (table.html(opened=k == 0) for k, table in enumerate(self.tables))
 
 

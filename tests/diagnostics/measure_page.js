@@ -31,8 +31,8 @@ function measured(frame) {
     closed: all(".scroll").filter((one) => !SCROLLS.includes(getComputedStyle(one).overflowX)).length,
     hidden: all("figure").filter((one) => !shows(one)).length,
     live: all("figure.live").length,
-    links: all(".export button").length,
-    ink: getComputedStyle(page.querySelector("svg text")).fill,
+    height: page.documentElement.scrollHeight,
+    ink: getComputedStyle(page.body).color,
     paper: getComputedStyle(page.body).backgroundColor,
   };
 }
@@ -57,36 +57,8 @@ function read(frame) {
   return { said, elements: page.querySelectorAll("img, output *").length };
 }
 
-// What the slider of a map over times does: keys, dragging, playing, and the chart of a sensor.
-function played(frame) {
-  const page = frame.contentDocument, { KeyboardEvent, Event } = frame.contentWindow, canvas = page.querySelector("canvas");
-  if (!canvas) return null;
-  const press = (key) => canvas.dispatchEvent(new KeyboardEvent("keydown", { key }));
-  const when = () => page.querySelector(".when").textContent, is_hidden = () => page.querySelector(".chart").hidden;
-  const labels = [], buttons = [], hidden = [is_hidden()], slider = page.querySelector(".clock input");
-  press("Home");
-  labels.push(when());
-  press(".");
-  labels.push(when());
-  slider.value = 12;
-  slider.dispatchEvent(new Event("input"));
-  labels.push(when());
-  press("n");
-  hidden.push(is_hidden());
-  const readings = [page.querySelector(".reading").textContent], gaps = page.querySelector(".chart .gaps").getAttribute("d").split("M").length - 1;
-  for (let i = 0; i < 2; i++) {
-    press(" ");
-    buttons.push(page.querySelector(".clock button").title);
-  }
-  press("End");
-  labels.push(when());
-  press("Escape");
-  hidden.push(is_hidden());
-  return { labels, buttons, hidden, readings, gaps, elements: page.querySelectorAll("img, output *").length };
-}
-
 onload = () => {
   const found = {}, named = (name) => document.querySelector(`iframe[name=${name}]`);
   for (const frame of document.querySelectorAll("iframe")) (found[frame.name] ??= []).push(measured(frame));
-  document.title = JSON.stringify({ sizes: found, read: named("surface") && read(named("surface")), played: named("time") && played(named("time")) });
+  document.title = JSON.stringify({ sizes: found, read: named("mesh") && read(named("mesh")) });
 };

@@ -1,15 +1,13 @@
-"""Maps of models of two places on pages, and of what is left out."""
+"""Maps of models of tables over two places."""
 
 from __future__ import annotations
-
-import pickle
 
 import numpy as np
 import pandas as pd
 import pytest
 
 import coupledgp as cgp
-from coupledgp.diagnostics.sections.place_map import SIDE, PlacesOf
+from coupledgp.tables.place_maps import SIDE, PlacesOf
 
 rng = np.random.default_rng(0)
 N = 400
@@ -42,22 +40,6 @@ def test_the_map_is_the_law_at_its_places(alps):
     assert found.values[0] == Y[number]
 
 
-@pytest.mark.long
-def test_pages_have_it(alps, tmp_path):
-    new = pd.DataFrame({"lat": rng.uniform(44, 48, 40), "lon": rng.uniform(5, 11, 40)})
-    report = cgp.diagnostics.compare(alps, new, np.zeros(40))
-    (section,) = [one for one in report.to_dict()["sections"] if one["key"] == "place-map"]
-    assert section["figures"]["std"]["least"] == pytest.approx(report.places.map.std.min())
-    assert "upwards lat (km north)" in report.to_html()
-    again = pickle.loads(pickle.dumps(report))
-    np.testing.assert_array_equal(again.places.map.mean, report.places.map.mean)
-    left_out = cgp.diagnostics.cross_validate(alps, max_rows=50)
-    assert "residual / std, left out" in left_out.to_html()
-    own = left_out.places.beside(left_out.rows, np.arange(50.0))
-    number = int(own.left_out[3])
-    assert own.values[3] == Y[left_out.rows[number]]
-
-
 def test_other_models_have_none_and_space_has_degrees():
     one = cgp.LatticeGPRegressor("gaussian", lengthscale=1.0, **GIVEN).fit(X[["lon"]], Y)
     assert PlacesOf.of(one) is None
@@ -72,7 +54,7 @@ def test_other_models_have_none_and_space_has_degrees():
     np.testing.assert_allclose(found.axes[1][[0, -1]], [X.lat.min(), X.lat.max()])
     nearest = wide.lon[np.argmin(np.abs(wide.lon - found.dots[0, 0]))]
     assert nearest == pytest.approx(found.dots[0, 0])
-    assert found.picture().name == "place-map"
+    assert "measure there next" in found.picture().caption
 
 
 @pytest.mark.long

@@ -261,7 +261,9 @@ class SurfaceMap(FieldMap):
         scene = self.scene()
         few = thinned(scene)
         known = [one for one in few.quantities if np.isfinite(one.values).any()]
-        return Picture(self.caption, panels(known, partial(self._draw, few)), scene)
+        return Picture(
+            f"{self.caption}. {self.told()}", panels(known, partial(self._draw, few)), scene
+        )
 
     def scene(self) -> Scene:
         """Return the law for a viewer, with the sensors."""
@@ -330,7 +332,7 @@ class RoadMap(FieldMap):
     def picture(self) -> Picture:
         """Return the picture, with a panel of the mean and one of the standard deviation."""
         figure = panels(self.quantities(), self._draw)
-        return Picture(self.caption, figure, self.scene())
+        return Picture(f"{self.caption}. {self.told()}", figure, self.scene())
 
     def scene(self) -> Scene:
         """Return the law for a viewer, with the sensors."""
@@ -530,12 +532,12 @@ class NodeMap(LawMap):
 
     def picture(self) -> Picture:
         """Return the picture, one panel for each quantity."""
-        scene = self.scene()
+        scene, caption = self.scene(), f"{self.caption()}. {self.told()}"
         if self.layout.mesh is None:
-            return Picture(self.caption(), panels(self.quantities(), self._draw_nodes), scene)
+            return Picture(caption, panels(self.quantities(), self._draw_nodes), scene)
         few = thinned(scene)
         figure = panels(few.quantities, lambda axes, *rest: draw_faces(axes, few, *rest))
-        return Picture(self.caption(), figure, scene)
+        return Picture(caption, figure, scene)
 
     def scene(self) -> Scene:
         """Return the quantities for a viewer, with the observed nodes as sensors."""
@@ -684,7 +686,7 @@ class PlaceMap(LawMap):
         ]
         caption = f"To the right {spans[0]}, upwards {spans[1]}"
         caption += "; rows as dots, in the colour of their value" if len(self.dots) else ""
-        return Picture(caption, panels(self.quantities(), self._draw))
+        return Picture(f"{caption}. {self.told()}", panels(self.quantities(), self._draw))
 
     def _draw(self, axes: Axes, quantity: Quantity, mappable: Any) -> None:
         right, up = self.axes

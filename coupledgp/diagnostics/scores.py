@@ -245,14 +245,14 @@ def _error(score: Score, losses: FloatArray, clusters: Sequence[IntArray]) -> fl
 
 
 def mean_over_points(losses: FloatArray, clusters: Sequence[IntArray] = ()) -> MeanOverPoints:
-    """Mean of losses (p, k) or (p,) with its error, the largest over clusters (p,) where given."""
+    """Mean of losses (p, k) or (p,) with its error, over clusters (p,) where given."""
     each = losses.reshape(len(losses), -1).mean(axis=1)
     mean = float(each.mean())
     if each.size < 2:
         return MeanOverPoints(mean, np.nan)
     if not clusters:
         return MeanOverPoints(mean, float(each.std(ddof=1) / np.sqrt(each.size)))
-    return MeanOverPoints(mean, max(clustered_error(each, one)[0] for one in clusters))
+    return MeanOverPoints(mean, clustered_error(each, clusters)[0])
 
 
 def gains_table(

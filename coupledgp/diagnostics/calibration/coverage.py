@@ -235,13 +235,13 @@ def scale_gain(square: float) -> float:
 def _clustered(
     found: Calibration, z: FloatArray, cluster: pd.DataFrame, inside: FloatArray
 ) -> Calibration:
-    """Tests by the largest clustered standard error; shape and groups are not tested."""
+    """Tests by clustered standard errors; shape and groups are not tested."""
     labels = [pd.factorize(cluster[name])[0] for name in cluster]
     k = z.shape[1]
     each = [np.repeat(one, k) for one in labels]
 
     def p_value(values: FloatArray, expected: float) -> tuple[float, float]:
-        error, freedom = max(clustered_error(values, one) for one in each)
+        error, freedom = clustered_error(values, each)
         t = abs(values.mean() - expected) / max(error, 1e-300)
         return float(2 * student.sf(t, freedom)), error
 
@@ -258,16 +258,26 @@ def _clustered(
     )
 
 
-def clustered_error(values: FloatArray, clusters: IntArray) -> tuple[float, int]:
-    """Standard error of a mean of values (n,) that go together in clusters (n,), and G - 1.
+def clustered_error(values: FloatArray, clusters: Sequence[IntArray]) -> tuple[float, int]:
+    """Standard error of a mean of values (n,) that go together in clusters, and degrees of freedom.
 
-    `se^2 = G / (G - 1) sum_g (sum_(i in g) (v_i - mean))^2 / n^2` (Liang and Zeger, 1986).
+    Each of `clusters` (n,) numbers groups whose errors go together, as sensors and times. The
+    variance is the sum of theirs, less that of independent values for every further one (Cameron,
+    Gelbach and Miller, 2011), that of the largest at least. With one it is that of Liang and Zeger
+    (1986), `se^2 = G / (G - 1) sum_g (sum_(i in g) (v_i - mean))^2 / n^2`. Degrees of freedom are
+    one less than the fewest groups.
     """
-    sums = np.bincount(clusters, values - values.mean())
-    sums = sums[np.bincount(clusters) > 0]
-    n_groups = max(sums.size, 2)
-    error = np.sqrt(np.square(sums).sum() * n_groups / (n_groups - 1)) / values.size
-    return float(error), n_groups - 1
+    away = values - values.mean()
+    found, freedom = [], []
+    for one in clusters:
+        sums = np.bincount(one, away)
+        sums = sums[np.bincount(one) > 0]
+        n_groups = max(sums.size, 2)
+        found.append(float(np.square(sums).sum() * n_groups / (n_groups - 1)))
+        freedom.append(n_groups - 1)
+    alone = float(np.square(away).sum())
+    total = max(sum(found) - (len(found) - 1) * alone, *found)
+    return float(np.sqrt(total)) / values.size, min(freedom)
 
 
 def drawn(

@@ -52,6 +52,8 @@ OPENING, SMALL, WIDE = (5.6, 3.5), (4.8, 2.5), (7.6, 4.0)
 LEVEL, LEVELS = 0.95, (0.95, 0.5)
 # Most points with error bars, with which more points cover each other, and most points at all.
 MAX_BARS, MAX_POINTS = 250, 1500
+# Most times of a series, and parts of readings over time of which there are whole series.
+MAX_RUN, STEADY = 300, ("in gaps", "at hidden sensors")
 # Standard deviations from which a point is named, most that are named, and letters of a name.
 NOTABLE, NAMED, LETTERS = 2.0, 5, 18
 # Share of a row of a confusion matrix from which its number is written in a light colour.
@@ -68,7 +70,7 @@ def opening(t: Tables) -> Picture | None:
     if has_classes(t):
         return _confusion_of(p)
     if p.times is not None:
-        return course(p)
+        return course(t)
     if p.positions is not None and p.positions.shape[1] == 2 and len(p) > NAMED:
         return places(p)
     return observed(p)
@@ -162,24 +164,31 @@ def places(p: Predictions) -> Picture:
     return Picture(f"Predictions and their errors at the test points{part}", figure)
 
 
-def course(p: Predictions) -> Picture:
-    """Draw predictions and targets over time, of the worst and of a median series."""
+def course(t: Tables) -> Picture:
+    """Draw predictions and targets over time, of the worst and of a median series.
+
+    Of each it is the longest run without a break, in gaps and at hidden sensors where there are
+    such parts.
+    """
+    p = t.predictions
     assert p.y is not None
     assert p.times is not None
-    times, error = np.asarray(p.times), p.y[:, 0] - p.law.mean[:, 0]
     names = p.cluster if p.cluster is not None else p.groups
     series = np.zeros(len(p), int) if names is None else names.iloc[:, 0].to_numpy()
-    rmse = pd.Series(error**2).groupby(series).mean().pow(0.5).sort_values(ascending=False)
+    kept = np.ones(len(p), bool)
+    if p.parts is not None and np.isin(p.parts, STEADY).any():
+        kept = np.isin(p.parts, STEADY)
+    squares = pd.Series(np.square(p.y[kept, 0] - p.law.mean[kept, 0]))
+    rmse = squares.groupby(series[kept]).mean().pow(0.5).sort_values(ascending=False)
     chosen = list(dict.fromkeys([rmse.index[0], rmse.index[(len(rmse) - 1) // 2]]))
     figure, panels = panels_of(OPENING[0], 0.7 + 1.7 * len(chosen), len(chosen), 1)
     for axes, name, why in zip(panels[:, 0], chosen, ("worst", "median"), strict=False):
-        rows = np.flatnonzero(series == name)
-        rows = rows[np.argsort(times[rows], kind="stable")][-MAX_POINTS:]
+        rows = _longest_run(np.asarray(p.times), np.flatnonzero(kept & (series == name)))
         law = p.law.take(rows)
         chances = np.array([0.5 + s * level / 2 for level in LEVELS for s in (-1, 1)])
         ends = law.ppf(chances)[:, 0]
         bounds = {level: (ends[:, 2 * k], ends[:, 2 * k + 1]) for k, level in enumerate(LEVELS)}
-        draw_series(axes, times[rows], law.mean[:, 0], bounds, p.y[rows, 0])
+        draw_series(axes, p.times[rows], law.mean[:, 0], bounds, p.y[rows, 0])
         if len(rmse) > 1:
             text = f"{label(name)}, the {why} of {len(rmse)}: typically off by"
             axes.set_title(f"{text} {amount(rmse[name], p.unit)}", loc="left", fontsize=9,
@@ -187,6 +196,14 @@ def course(p: Predictions) -> Picture:
         axes.set_ylabel(p.unit or p.target, parse_math=False)
     legend(figure, panels[0, 0], 4)
     return Picture("Predictions of values that were held out, with 50 and 95 % intervals", figure)
+
+
+def _longest_run(times: Any, rows: IntArray) -> IntArray:
+    """The longest run of rows at rising times without a break, at most its last `MAX_RUN`."""
+    rows = rows[np.argsort(times[rows], kind="stable")]
+    steps = np.diff(times[rows])
+    breaks = np.flatnonzero(steps > 3 * np.median(steps)) + 1 if steps.size else []
+    return max(np.split(rows, breaks), key=len)[-MAX_RUN:]
 
 
 def draw_series(
@@ -210,7 +227,7 @@ def draw_series(
 
         where = AutoDateLocator(minticks=3, maxticks=7)
         axes.xaxis.set_major_locator(where)
-        axes.xaxis.set_major_formatter(ConciseDateFormatter(where, show_offset=False))
+        axes.xaxis.set_major_formatter(ConciseDateFormatter(where))
     else:
         plain_axis(axes.xaxis)
     plain_axis(axes.yaxis, 4)

@@ -167,7 +167,7 @@ def answer(t: Tables) -> tuple[str, str]:
     def shown(value: float) -> str:
         return f"for {per_cent(value)} of points" if classes else amount(value, p.unit)
 
-    parts = [one for one in t.scores.part.unique() if one] or [""]
+    parts = _asked([one for one in t.scores.part.unique() if one]) or [""]
     own = [f"{shown(figure(t, metric, part=one))} {one}".rstrip() for one in parts]
     subject = f"The most probable class of {p.target} is" if classes else (
         f"Predictions of {p.target} are typically")  # fmt: skip
@@ -187,6 +187,12 @@ def answer(t: Tables) -> tuple[str, str]:
         sentences.append(f"95{SPACE}% intervals are {amount(width, p.unit)} wide on average")
     why = " ".join(f"{one[0].upper()}{one[1:]}." for one in sentences)
     return f"{subject} {verb} {_listed(own)}.", why
+
+
+def _asked(parts: list[str]) -> list[str]:
+    """The parts that a sentence tells: at most two places, and the farthest time ahead."""
+    ahead = [one for one in parts if one.endswith(" ahead")]
+    return [one for one in parts if one not in ahead][-2:] + ahead[-1:]
 
 
 def _best_rival(t: Tables, metric: str, part: str) -> tuple[str, float]:
@@ -289,6 +295,8 @@ def _scores(t: Tables) -> Shown | None:
     whole = t.scores[(t.scores.part == "") & (t.scores.group == "")]
     if not len(whole):
         return None
+    if len(whole.model.unique()) == 1 and (t.scores.part != "").any():
+        return _own_parts(t)
     gains = t.gains[t.gains.part == ""]
     by = next((one for one in NATS if (gains.metric == one).any()), next(iter(gains.metric), ""))
     gains = gains[gains.metric == by].set_index("rival")
@@ -317,6 +325,20 @@ def _scores(t: Tables) -> Shown | None:
         )
     return Shown("scores", "Scores of this model and its rivals", note, heads, rows,
                  n_strong=1, bars=bars)  # fmt: skip
+
+
+def _own_parts(t: Tables) -> Shown:
+    """Scores of the model by part, where rivals have none at all points together."""
+    own = t.scores[(t.scores.model == t.predictions.name) & (t.scores.group == "")]
+    metrics = _ordered(one for one in own.metric if one not in UNSHOWN)
+    cells = {(row.part, row.metric): _cell(row.metric, row.value) for row in own.itertuples()}
+    rows = [
+        [part or "all", *(cells.get((part, one), "") for one in metrics)]
+        for part in dict.fromkeys(own.part)
+    ]
+    rows.sort(key=lambda row: row[0] == "all")
+    return Shown("scores", "Scores of this model by what was asked", "",
+                 ["", *_heads(own, metrics)], rows)  # fmt: skip
 
 
 def _bars(ends: list[tuple[float, float]]) -> list[tuple[float, float, float] | None]:
@@ -376,7 +398,7 @@ def _groups(t: Tables) -> Shown | None:
         for name, row in wide.iterrows()
     ]
     cluster = t.predictions.cluster
-    what = "group" if cluster is None else " and ".join(map(str, cluster))
+    what = "group" if cluster is None else cluster.columns[0]
     return Shown("groups", f"Scores by {what}, the worst first", "", heads, rows, OPEN_ROWS)
 
 

@@ -7,7 +7,7 @@ red from SERIOUS). Thresholds of looks, cures and nearby kernels stand beside th
 |---|---|---|
 | baseline | paired NLPD of a simple rival, or log CRPS | > max(2.5 se, .01), or RMSE > 1.01 x and 2.5 se |
 | flexible rival | the same | > max(2.5 se, .01) |
-| the mean | the same | 2 se - lead < .02: amber, else grey; green from 2 se |
+| the mean | the same | lead + 2 se < .02: amber, else grey; green from 2 se |
 | neighbours | Moran's I, draws of the joint distribution | p <= .003, gain > .01 |
 | coverage | largest of (share - level) / se | p <= .001 |
 | scale | sum of squared residuals | p <= .003, gain > .01 |
@@ -225,7 +225,7 @@ def the_mean(t: Tables) -> list[Check]:
         return [Check(BETTER, "the mean", GREY, sentence, **parts)]
     if lead > TOLD * error:
         return [Check(BETTER, "the mean", GREEN, _best(t), **parts)]
-    if TOLD * error - lead < 2 * MATTERS:
+    if lead + TOLD * error < 2 * MATTERS:
         sentence = f"It predicts no better than {name} ({with_error(lead, error, True)} nats)."
         return [Check(BETTER, "the mean", AMBER, sentence, True, **parts)]
     sentence = (

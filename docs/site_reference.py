@@ -16,7 +16,6 @@ FOLDER = Path(__file__).parent / "reference"
 PACKAGES = {
     "coupledgp": "What most people import: `import coupledgp as cgp`",
     "coupledgp.diagnostics": "Reports, audits, scores and rivals",
-    "coupledgp.diagnostics.pages": "Pictures of reports",
     "coupledgp.likelihoods": "Laws of observations given the function",
     "coupledgp.kernels": "Kernels of rows, places, nodes and times",
     "coupledgp.couplings": "Joint laws of frequencies and of walkers",

@@ -79,6 +79,7 @@ from coupledgp.diagnostics.tables import (
 from coupledgp.errors import InvalidInputError, NumericalError
 from coupledgp.ground.memory import check_memory
 from coupledgp.ground.output import write_text
+from coupledgp.ground.plotted import Plotted
 from coupledgp.ground.progress import reporter, tell
 from coupledgp.ground.threads import suited_threads
 from coupledgp.ground.validation import check_choice, check_positive_int
@@ -102,7 +103,7 @@ Section = Callable[["Report"], Any]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Report:
+class Report(Plotted):
     """Tables of predictions, what of them is a fault, and what to do next.
 
     Attributes
@@ -185,6 +186,12 @@ class Report:
             return page
         write_text(path, page)
         return path
+
+    def picture(self, name: str = "opening") -> Any:
+        """The picture that opens the page, `"calibration"`, or that of a section by its name."""
+        from coupledgp.diagnostics.render.page import picture_of
+
+        return picture_of(self, name)
 
     def to_dict(self) -> dict[str, Any]:
         """All tables and verdicts as plain values."""

@@ -24,7 +24,9 @@ from coupledgp.diagnostics.render.tables import (
     shown_tables,
     study_table,
 )
+from coupledgp.diagnostics.tables import Tables
 from coupledgp.ground.notebook import Card, Notebook, NotebookTable
+from coupledgp.ground.validation import check_choice
 from coupledgp.ground.visible import visible
 
 if TYPE_CHECKING:
@@ -79,6 +81,33 @@ def _field_map(model: Any, p: Predictions) -> Picture:
 
 # Sections of a report by name, after those of its tables.
 SECTIONS: Mapping[str, Section] = {OPENING: model_map}
+
+
+def picture_of(report: Report, name: str = "opening") -> Picture:
+    """The picture that opens the page, that of calibration, or that of a section.
+
+    Raises
+    ------
+    InvalidInputError
+        The report has no such picture.
+    """
+    t = report.tables
+    drawn: dict[str, Callable[[], Picture]] = {}
+    for key, section in report.sections.items():
+        found = section(report)
+        if found is not None and found[2] is not None:
+            drawn["opening" if key == OPENING else key] = found[2]
+    if "opening" not in drawn and t.predictions.y is not None:
+        drawn["opening"] = partial(_drawn, pictures.opening, t)
+    if len(t.pit):
+        drawn["calibration"] = partial(_drawn, pictures.calibration, t)
+    return drawn[check_choice(name, list(drawn), "name")]()
+
+
+def _drawn(draw: Callable[[Tables], Picture | None], t: Tables) -> Picture:
+    found = draw(t)
+    assert found is not None
+    return found
 
 
 def html_of(report: Report) -> str:

@@ -238,12 +238,13 @@ def test_results_are_those_of_a_study(script, tmp_path):
     for seed, value in enumerate(near):
         results.add("one", "near", 8, seed, value, 1.0)
         results.add("one", "far", 8, seed, value + 2, 1.0)
-    (pair,) = results.comparisons("one")
-    assert pair.mean_difference == pytest.approx(-2)
+    pair = results.study("one").paired("kl_per_point").iloc[0]
+    assert pair.difference == pytest.approx(-2)
     assert pair.p_t < 1e-10
     assert r"near & $\mathbf{1.250}" in results.latex("one")
-    results.write([tmp_path / "f.svg"])
-    assert (tmp_path / "f.svg").stat().st_size > 1000
+    results.write([tmp_path / "f.svg", tmp_path / "f.csv"])
+    assert (tmp_path / "f-one-kl-per-point.svg").stat().st_size > 1000
+    assert len((tmp_path / "f.csv").read_text().splitlines()) == 13
 
 
 def test_ranks_of_right_draws_are_uniform_and_of_narrow_ones_are_not(monkeypatch):

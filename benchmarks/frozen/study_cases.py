@@ -6,13 +6,10 @@ import warnings
 from typing import Any
 
 import coupledgp as cgp
-from coupledgp.diagnostics import StochasticOptions, compare
+from coupledgp.diagnostics import StochasticOptions
 from coupledgp.ground.parameters import folded
 from frozen.cases import X_NEW, Y_NEW, Figures, X, Y, case, plain
 from frozen.graph_cases import grid, split, values
-
-# Entries of a report that tell when, how long and under which versions it was made.
-PASSING = ("accuracy", "provenance", "schema_version", "model", "reference")
 
 
 def table_model(**settings: Any) -> Any:
@@ -36,28 +33,21 @@ def graph_model(**settings: Any) -> tuple[Any, Any, Any]:
 
 
 def report_figures(report: Any) -> Figures:
-    """Figures and verdict of a report of either kind."""
-    told = {k: v for k, v in report.to_dict().items() if k not in PASSING}
-    numbers = {k: plain(v) for k, v in told.items() if not isinstance(v, str)}
-    accuracy = report.accuracy
-    found = {
-        "bounds": plain(accuracy.bounds),
-        "standard_errors_of_probes": plain(accuracy.standard_errors),
-    }
-    return {**numbers, **found, "verdict": report.verdict(), "method": accuracy.method}
+    """All tables of a report."""
+    told = report.to_dict()
+    return {"tables": plain(told["tables"]), "verdicts": plain(told["verdicts"])}
 
 
 def of_table(settings: dict[str, Any], **how: Any) -> Figures:
-    """`compare` of a table's model."""
-    return report_figures(
-        compare(table_model(**settings), X_NEW, Y_NEW[:, 0], progress=False, **how)
-    )
+    """`report` of a table's model."""
+    model = table_model(**settings)
+    return report_figures(cgp.report(model, X_NEW, Y_NEW[:, 0], progress=False, **how))
 
 
 def of_graph(settings: dict[str, Any], **how: Any) -> Figures:
-    """`compare` of a graph's model."""
+    """`report` of a graph's model."""
     gp, hidden, y = graph_model(**settings)
-    return report_figures(compare(gp, hidden, y, progress=False, **how))
+    return report_figures(cgp.report(gp, hidden, y, progress=False, **how))
 
 
 def selected(model: Any, points: Any, y: Any, **how: Any) -> Figures:
@@ -105,32 +95,16 @@ def study(of_graph_model: bool) -> Figures:
     return {"figures": plain(told), "verdict": told["verdict"]}
 
 
-def page(of_graph_model: bool) -> Figures:
-    """`posterior_report` with couplings side by side."""
-    if of_graph_model:
-        gp, points, y = graph_model()
-        couplings = ["iid", "stratified+systematic"]
-    else:
-        gp, points, y = table_model(), X_NEW, Y_NEW[:, 0]
-        couplings = ["iid", "orthogonal"]
-    report = cgp.posterior_report(
-        gp, points, y, couplings=couplings, sizes=[8, 16], n_draws=2, progress=False
-    )
-    return report_figures(report)
-
-
 EXACT_SOLVES = StochasticOptions(dtype="float64", rank=40)
 PROBES = StochasticOptions(dtype="float64", rank=40, n_columns=16, n_probes=8)
-case("compare dense", of_table, {})
-case("compare dense laplace", of_table, {"features": "laplace"})
-case("compare dense graph", of_graph, {})
-case("compare stochastic", lambda: of_table({}, method="stochastic", options=EXACT_SOLVES))
-case("compare stochastic probes", lambda: of_table({}, method="stochastic", options=PROBES))
-case("compare stochastic graph", lambda: of_graph({}, method="stochastic", options=EXACT_SOLVES))
+case("report dense", of_table, {})
+case("report dense laplace", of_table, {"features": "laplace"})
+case("report dense graph", of_graph, {})
+case("report stochastic", lambda: of_table({}, exact=EXACT_SOLVES))
+case("report stochastic probes", lambda: of_table({}, exact=PROBES))
+case("report stochastic graph", lambda: of_graph({}, exact=EXACT_SOLVES))
 case("select table", table_selection)
 case("select table given", given_selection)
 case("select graph", graph_selection)
 case("study table", study, False)
 case("study graph", study, True)
-case("posterior-report table", page, False)
-case("posterior-report graph", page, True)

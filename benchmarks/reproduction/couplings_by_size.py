@@ -20,7 +20,7 @@ from study_options import Results, add_options, chosen, parse_options, read_tabl
 from threadpoolctl import threadpool_limits
 
 import coupledgp as cgp
-from coupledgp.diagnostics.studies.study import CouplingStudy
+from coupledgp.diagnostics.study import Study
 from data_loaders import uci
 
 SETS = ("diabetes", "boston", "concrete", "airfoil", "cpu", "abalone", "power")
@@ -44,18 +44,22 @@ def study(name: str, couplings: dict, multiples: list[int], arguments: argparse.
     )  # fmt: skip
 
 
-def lines(name: str, found: CouplingStudy) -> list[str]:
+def lines(name: str, found: Study) -> list[str]:
     """A row of the table for each size."""
     first, *others = found.couplings
+    means = found.summary().set_index(["coupling", "size"])
     rows = []
     for size in found.sizes:
-        base = next(row for row in found.of(first) if row.size == size)
+        pairs = found.paired("kl_per_point", size).set_index(["a", "b"])
+        base = means.loc[(first, size)]
         cells = []
         for other in others:
-            pair = found.paired(other, first, size=size)
-            star = " *" if pair.is_clear else ""
-            cells.append(f"{pair.ratio:.2f} ({pair.ratio_standard_error:.2f}){star}")
-        rows.append(f"| {name} | {size} | {base.kl_per_point} | {' | '.join(cells)} |")
+            pair = pairs.loc[(first, other)]
+            ratio = 1 / pair.ratio  # of the other over the first, by the delta method
+            star = " *" if pair.p_t_holm < 0.05 else ""
+            cells.append(f"{ratio:.2f} ({pair.ratio_error * ratio**2:.2f}){star}")
+        kl = f"{base.kl_per_point:.4g} ± {base.kl_per_point_error:.2g}"
+        rows.append(f"| {name} | {size} | {kl} | {' | '.join(cells)} |")
     return rows
 
 
@@ -79,10 +83,8 @@ def main() -> None:
         with threadpool_limits(1):
             found = study(name, couplings, arguments.multiples, arguments)
         print("\n".join(lines(name, found)), flush=True)
-        for row in found.rows:
-            for draw in row.draws:
-                values = draw.kl_per_point, draw.rmse, draw.nlpd
-                results.add(name, row.coupling, row.size, draw.seed, *values)
+        for row in found.to_frame().to_dict("records"):
+            results.add(name, *row.values())
     results.write(arguments.output)
 
 

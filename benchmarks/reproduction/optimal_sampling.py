@@ -231,8 +231,9 @@ def write_record(
 def show(results: Results, arguments: argparse.Namespace) -> None:
     """Print and write the variances under coupled frequencies."""
     for features in results.draws:
-        for row in results.rows(features):
-            print(f"{features}, {row.coupling}, m={row.size}: {row.mean_of('variance')}")
+        for row in results.study(features).summary().itertuples():
+            mean = f"{row.variance:.4g} ± {row.variance_error:.2g}"
+            print(f"{features}, {row.coupling}, m={row.size}: {mean}")
     results.print_comparisons()
     results.write(arguments.output)
 

@@ -20,22 +20,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow.csv
 
 from coupledgp.couplings import parse_coupling, parse_walker_coupling
-from coupledgp.diagnostics.pages.print_figure import save_figure
-from coupledgp.diagnostics.studies.pairs import (
-    MeanOverDraws,
-    PairedComparison,
-    all_pairs,
-    values_of,
-)
-from coupledgp.diagnostics.studies.study_pictures import study_figure
-from coupledgp.diagnostics.studies.tables import best_of, csv_of, latex_of
+from coupledgp.diagnostics.study import Study
 
 PICTURES = (".pdf", ".png", ".svg")
 
@@ -118,22 +110,9 @@ def indicators(values: np.ndarray) -> list[np.ndarray]:
     return [(values == one).astype(np.float64) for one in np.unique(values)]
 
 
-@dataclass(frozen=True)
-class Row:
-    """Draws of one coupling at one size, as the tables of a study take them."""
-
-    coupling: str
-    size: int
-    draws: tuple[Any, ...]
-
-    def mean_of(self, figure: str) -> MeanOverDraws:
-        """Mean of a figure over draws."""
-        return MeanOverDraws.of(values_of(self.draws, figure))
-
-
 @dataclass
 class Results:
-    """Figures of every draw, in tables of couplings by sizes.
+    """Figures of every draw, in studies of couplings by sizes.
 
     Parameters
     ----------
@@ -145,41 +124,32 @@ class Results:
 
     size_name: str
     figures: Sequence[str]
-    draws: dict[str, dict[tuple[str, int], list[Any]]] = field(default_factory=dict)
+    draws: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
 
     def add(self, table: str, coupling: str, size: int, seed: int, *values: float) -> None:
         """Add a draw of a coupling; draws of one seed belong together across couplings."""
         found = dict(zip(self.figures, map(float, values), strict=True))
-        draw = SimpleNamespace(seed=seed, **found)
-        self.draws.setdefault(table, {}).setdefault((coupling, size), []).append(draw)
+        row = {"coupling": coupling, "size": size, "seed": seed, **found}
+        self.draws.setdefault(table, []).append(row)
 
-    def rows(self, table: str) -> list[Row]:
-        """Rows of a table."""
-        return [Row(*key, tuple(draws)) for key, draws in self.draws[table].items()]
-
-    def at(self, table: str) -> list[list[Row]]:
-        """Rows of each size, ascending, of the same couplings in the same order."""
-        rows = self.rows(table)
-        sizes = sorted({row.size for row in rows})
-        return [[row for row in rows if row.size == size] for size in sizes]
-
-    def comparisons(self, table: str) -> list[PairedComparison]:
-        """All pairs at every size, by the first figure."""
-        return [one for rows in self.at(table) for one in all_pairs(rows, self.figures[0])]
+    def study(self, table: str) -> Study:
+        """The draws of a table."""
+        return Study(self.size_name, pd.DataFrame(self.draws[table]), 0, 0, {})
 
     def print_comparisons(self) -> None:
         """Print the ratios of all pairs with standard errors and corrected p-values."""
         print(f"\n{self.figures[0]}: ratios in pairs of draws, p of t and Wilcoxon after Holm")
         for table in self.draws:
-            for one in self.comparisons(table):
-                print(
-                    f"{table}, {self.size_name}={one.size}: {one.a} / {one.b} {one.ratio:.3f} "
-                    f"({one.ratio_standard_error:.3f}), p {one.p_t_holm:.2g}, "
-                    f"{one.p_wilcoxon_holm:.2g}"
-                )
+            study = self.study(table)
+            for size in study.sizes:
+                for one in study.paired(self.figures[0], size).itertuples():
+                    print(
+                        f"{table}, {self.size_name}={size}: {one.a} / {one.b} {one.ratio:.3f} "
+                        f"({one.ratio_error:.3f}), p {one.p_t_holm:.2g}, {one.p_wilcoxon_holm:.2g}"
+                    )
 
     def write(self, paths: Iterable[Path]) -> None:
-        """Write every path by its ending; pictures of several tables have their names appended."""
+        """Write every path by its ending; a picture a table and figure, with their names."""
         for path in paths:
             if path.suffix == ".csv":
                 path.write_text(self.csv(), encoding="utf-8")
@@ -191,33 +161,22 @@ class Results:
 
     def csv(self) -> str:
         """Every draw as CSV."""
-        header = ["table", "coupling", self.size_name, "seed", *self.figures]
-        lines = [
-            [table, coupling, size, draw.seed, *(getattr(draw, name) for name in self.figures)]
-            for table, cells in self.draws.items()
-            for (coupling, size), draws in cells.items()
-            for draw in draws
-        ]
-        return csv_of((header, lines))
+        frames = [pd.DataFrame(rows).assign(table=name) for name, rows in self.draws.items()]
+        every = pd.concat(frames).rename(columns={"size": self.size_name})
+        return every[["table", "coupling", self.size_name, "seed", *self.figures]].to_csv(
+            index=False
+        )
 
     def latex(self, table: str) -> str:
-        """A booktabs table of means, those that cannot be told from the least in bold."""
-        by_size = self.at(table)
-        bold = {
-            (name, rows[0].size): best_of(rows, name, all_pairs(rows, name))
-            for name in self.figures
-            for rows in by_size
-        }
-        n = len(by_size[0][0].draws)
+        """A booktabs table of means, in bold where tests separate the least from others."""
+        n = pd.DataFrame(self.draws[table]).seed.nunique()
         caption = f"{table}: means over {n} draws $\\pm$ standard errors."
-        return latex_of(by_size, list(self.figures), bold, {}, self.size_name, caption, "")
+        return self.study(table).to_latex(figures=self.figures, caption=caption)
 
     def _draw(self, path: Path) -> None:
+        several = len(self.draws) > 1 or len(self.figures) > 1
         for table in self.draws:
-            rows = self.rows(table)
-            names = dict.fromkeys(row.coupling for row in rows)
-            by_coupling = [[row for row in rows if row.coupling == name] for name in names]
-            figure = study_figure(by_coupling, list(self.figures), {}, self.size_name)
-            letters = "".join(c if c.isalnum() else "-" for c in table)
-            target = path if len(self.draws) == 1 else path.with_stem(f"{path.stem}-{letters}")
-            save_figure(figure, target)
+            for figure in self.figures:
+                letters = "".join(c if c.isalnum() else "-" for c in f"{table}-{figure}")
+                target = path.with_stem(f"{path.stem}-{letters}") if several else path
+                self.study(table).picture(figure).save(target)

@@ -91,7 +91,7 @@ class Study(ExplainedChoice, Plotted):
     @property
     def figures(self) -> list[str]:
         """Names of the figures that every draw has."""
-        return [name for name in FIGURES if name in self.draws]
+        return [name for name in self.draws if name not in ("coupling", "size", "seed")]
 
     @property
     def couplings(self) -> list[str]:
@@ -216,9 +216,8 @@ class Study(ExplainedChoice, Plotted):
         from coupledgp.diagnostics.render.pictures import against_size
 
         check_choice(figure, self.figures, "figure")
-        return against_size(
-            self.summary(), figure, FIGURES[figure], self.size_name, self.exact.get(figure)
-        )
+        title, exact = FIGURES.get(figure, figure), self.exact.get(figure)
+        return against_size(self.summary(), figure, title, self.size_name, exact)
 
     def to_latex(
         self,
@@ -254,9 +253,9 @@ class Study(ExplainedChoice, Plotted):
                 "the least, and those that paired $t$-tests (5\\,\\%, Holm) do not separate from "
                 "it, where they separate any."
             )
+        titles = [FIGURES.get(name, _escaped(name)) for name in chosen]
         columns = pd.MultiIndex.from_product(
-            [[FIGURES[name] for name in chosen], [f"${size}$" for size in self.sizes]],
-            names=["", _escaped(self.size_name)],
+            [titles, [f"${size}$" for size in self.sizes]], names=["", _escaped(self.size_name)]
         )
         rows = {_escaped(name): [] for name in self.couplings}
         for name in chosen:

@@ -469,7 +469,7 @@ def _distance(t: Tables) -> Shown | None:
 def study_table(study: Study) -> Shown:
     """Means over draws of a study of couplings, by size and distance."""
     means = study.summary().sort_values(["size", "kl_per_point"], kind="stable")
-    heads = ["coupling", study.size_name, *(LABELS[name] for name in study.figures)]
+    heads = ["coupling", study.size_name, *(LABELS.get(name, name) for name in study.figures)]
     rows = [
         [row["coupling"], count(row["size"]),
          *(with_error(row[name], row[f"{name}_error"]) for name in study.figures)]

@@ -286,7 +286,7 @@ def _of_likelihood(source: Source, process: LatentGP) -> Iterator[tuple[str, Mak
                 )
         elif not (process.likelihood.is_discrete and source.exposure is not None):
             rounded = process.likelihood.is_discrete
-            yield name, lambda one=make: _observed(_at(one, points), rounded)
+            yield name, lambda one=make, up=rounded: _observed(_at(one, points), up)
 
 
 def targets_are_one(data: Data) -> bool:

@@ -14,7 +14,7 @@
 Laws are normal about the predictions. Standard deviations are root mean squared errors of the same
 predictions of readings that are known: the split is laid over other sensors and earlier times, and
 forecasts begin at earlier origins; those of trees are the errors of blocks of time kept back.
-"""
+"""  # noqa: E501
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class Cells:
 def time_rivals(
     readings: SensorReadings, split: SpaceTimeSplit, cells: Cells, asked: Any = "auto"
 ) -> dict[str, tuple[FloatArray, FloatArray, float]]:
-    """Means and standard deviations (m,) of each rival at cells, NaN where it says nothing; seconds.
+    """Means and deviations (m,) of each rival at cells, NaN where it says nothing, and seconds.
 
     `asked` are names of some; `"auto"`: all.
     """

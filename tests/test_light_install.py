@@ -123,7 +123,7 @@ gp = cgp.GraphTimeGPRegressor(ring(60)).fit(np.arange(0, 60, 5), np.arange(40.0)
 mean = gp.predict(times=[40.0, 41.0])
 gp.save("model")
 np.testing.assert_allclose(cgp.load_model("model").predict(times=[40.0, 41.0]), mean, rtol=1e-9)
-assert str(cgp.diagnostics.space_time_report(gp))
+assert str(cgp.hide(gp, np.arange(0, 60, 5), np.arange(40.0), values))
 """
 ERRORS = """
 import pandas

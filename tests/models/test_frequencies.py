@@ -223,6 +223,7 @@ def test_laplace_features_have_no_law_of_the_posterior():
         gp.process_.redrawn("posterior", M, 0)
 
 
+@pytest.mark.filterwarnings("ignore:frequencies")
 def test_reports_try_a_draw_for_the_posterior():
     kept = {"noise": 0.04, "outputscale": 1.0, "optimizer": None}
     sampled = model(frequencies="sampled", lengthscale=0.7, **kept).fit(X, Y)

@@ -9,9 +9,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from coupledgp.diagnostics.laws.normal import Normal
 from coupledgp.core.left_out import LeftOut
 from coupledgp.core.process import GaussianProcess, Points
+from coupledgp.diagnostics.laws.normal import Normal
 from coupledgp.likelihoods.base import Likelihood
 from coupledgp.random import FloatArray, IntArray
 

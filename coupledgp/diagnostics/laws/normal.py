@@ -9,10 +9,10 @@ import numpy as np
 from scipy.linalg import solve_triangular
 from scipy.special import ndtr, ndtri
 
-from coupledgp.errors import InvalidInputError
 from coupledgp.core.process import GaussianProcess, Points
 from coupledgp.core.target_maps import mapped_back, mapped_moments
 from coupledgp.core.transforms import TargetTransform
+from coupledgp.errors import InvalidInputError
 from coupledgp.linalg.matrices import cholesky
 from coupledgp.linalg.system import BoundedLaw
 from coupledgp.random import FloatArray, IntArray

@@ -21,7 +21,7 @@ import numpy as np
 
 import coupledgp as cgp
 from benchmarks import verdict_causes as causes
-from coupledgp.diagnostics import PosteriorReport, compare
+from coupledgp.diagnostics import Report
 from coupledgp.random import FloatArray
 
 N_FRESH = 400
@@ -112,14 +112,14 @@ CURES: dict[str, tuple[str, Callable[..., float]]] = {
 }  # fmt: skip
 
 
-def fitted(given: Given) -> tuple[PosteriorReport, Any, float]:
+def fitted(given: Given) -> tuple[Report, Any, float]:
     """Report on an exact model, the model, and its loss at the fresh rows."""
     model = cgp.ExactGPRegressor(options={"n_restarts": 0}, random_state=0).fit(given.X, given.y)
     own = losses(given.fresh[1], model.predict(given.fresh[0], return_std=True))
-    return compare(model, *given.test, progress=False), model, own
+    return cgp.report(model, *given.test, progress=False), model, own
 
 
-def short(given: Given) -> tuple[PosteriorReport, Any, float]:
+def short(given: Given) -> tuple[Report, Any, float]:
     """Report on the right law with deviations 40 % short."""
     case, a = given.drawn, causes.N_TRAIN
     mean, cov = case.right()
@@ -170,7 +170,7 @@ def main() -> None:
                 warnings.simplefilter("ignore")
                 given = Given(draw(np.random.default_rng([seed, 33])))
                 report, model, own = report_of(given)
-                text = report.advice[0].action if report.advice else ""
+                text = report.advice[0].remedy if report.advice else ""
                 kind, match = next(
                     ((kind, found) for kind, (pattern, _) in CURES.items()
                      if (found := re.search(pattern, text))), ("other" if text else "none", None),

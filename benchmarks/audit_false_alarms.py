@@ -45,9 +45,9 @@ def forms(model: cgp.ExactGPRegressor, tables: tuple[FloatArray, ...]) -> dict[s
     mean, cov = model.predict(tables[2], return_cov=True)
     points = mean, np.sqrt(np.diagonal(cov))
     return {
-        "joint law": {"predict": (mean, cov), "kernel": model},
-        "single points beside the exact process": {"predict": points, "kernel": model},
-        "single points alone": {"predict": points},
+        "joint law": {"stated": (mean, cov), "kernel": model},
+        "single points beside the exact process": {"stated": points, "kernel": model},
+        "single points alone": {"stated": points},
     }
 
 
@@ -60,12 +60,12 @@ def main() -> None:
     dishonest: Counter[float] = Counter()
     for seed in range(n_models):
         model, tables = case(seed)
-        stated = forms(model, tables)
-        for form, asked in stated.items():
+        laws = forms(model, tables)
+        for form, asked in laws.items():
             for one in cgp.audit(X_train=tables[0], y_train=tables[1], X_test=tables[2],
                                  y_test=tables[3], progress=False, **asked).verdicts:  # fmt: skip
                 alarms[f"{form}: {one.question}"] += one.colour in ("amber", "red")
-        mean, cov = stated["joint law"]["predict"]
+        mean, cov = laws["joint law"]["stated"]
         for factor in FACTORS:
             wrong = cgp.audit((mean, factor**2 * cov), *tables, progress=False)
             dishonest[factor] += wrong.verdicts[1].colour in ("amber", "red")

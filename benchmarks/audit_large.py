@@ -76,14 +76,13 @@ def main() -> None:
     start, used = time.perf_counter(), time.process_time()
     report = cgp.audit(
         model, X[train], y[train], X[test], y[test],
-        options=StochasticOptions(n_columns=asked.points), title=f"SVGP on {data.name}",
+        exact=StochasticOptions(n_columns=asked.points), title=f"SVGP on {data.name}",
     )  # fmt: skip
     print(f"audit: {time.perf_counter() - start:.0f} s, {time.process_time() - used:.0f} CPU s")
-    print(report.reference)
-    for name in ("kl_per_point", "rmse", "reference_rmse", "nlpd", "reference_nlpd"):
-        print(name, f"{getattr(report, name):.6g}", report.accuracy.text(name))
-    print(report.coverage, *report.accuracy.unbounded)
-    print(report.verdict())
+    tables = report.to_frame("distance"), report.to_frame("scores").query("group == ''")
+    for table in tables:
+        print(table.dropna(axis=1, how="all").to_string(index=False))
+    print(report)
     if asked.output:
         report.to_html(asked.output)
 

@@ -23,8 +23,8 @@ from scipy.spatial.distance import cdist
 from coupledgp.core.latent import LatentGP
 from coupledgp.core.problem import Hyperparameters
 from coupledgp.core.process import Data
-from coupledgp.diagnostics.likelihoods.reporting import likelihood_report
-from coupledgp.diagnostics.verdicts.verdict import HONESTY, QUALITY
+from coupledgp.diagnostics import report as report_on
+from coupledgp.diagnostics.tables import BETTER, HONEST
 from coupledgp.likelihoods import Bernoulli, NegativeBinomial, Poisson
 from coupledgp.spectra import parse_spectrum
 from coupledgp.tables.exact_process import StationaryPrior
@@ -71,7 +71,7 @@ def report(kind: str, fault: str, seed: int) -> dict[str, str]:
         y = true.draw(f[:, :1] + 0.5, rng)
         law = Poisson() if fault == "Poisson" else true
         model = process(X[:n], y[:n], law, wide, scale, 0.5)
-        found = likelihood_report(model, X[n:], y[n:])
+        found = report_on(model, X[n:], y[n:], progress=False)
         return {one.question: one.colour for one in found.verdicts}
     if kind == "classes":
         y = Bernoulli().draw(f[:, :1], rng)
@@ -86,7 +86,7 @@ def report(kind: str, fault: str, seed: int) -> dict[str, str]:
         chances = 1 / (1 + np.exp(-draws))
         ends = np.cumsum(chances / chances.sum(axis=1, keepdims=True), axis=1)[:, :-1]
         labels = (rng.random(N_TEST)[:, None] > ends).sum(axis=1)
-    found = likelihood_report(Scaled.of(model, factor), X[n:], labels)
+    found = report_on(Scaled.of(model, factor), X[n:], labels, progress=False)
     return {one.question: one.colour for one in found.verdicts}
 
 
@@ -128,8 +128,8 @@ def main() -> None:
                 continue
             found = [report(kind, fault, seed) for seed in range(options.models)]
             bad = [{q: colour in ("amber", "red") for q, colour in one.items()} for one in found]
-            good, honest = (sum(one[q] for one in bad) for q in (QUALITY, HONESTY))
-            either = sum(one[QUALITY] or one[HONESTY] for one in bad)
+            good, honest = (sum(one[q] for one in bad) for q in (BETTER, HONEST))
+            either = sum(one[BETTER] or one[HONEST] for one in bad)
             cells = " | ".join(f"{count} of {len(bad)}" for count in (good, honest, either))
             print(f"| {kind} | {fault} | {cells} |", flush=True)
 

@@ -171,10 +171,10 @@ class Counts:
         self.dishonest: Counter[tuple[str, str]] = Counter()
         self.cases: Counter[tuple[str, str]] = Counter()
 
-    def add(self, kind: str, what: str, predict: Any, tables: tuple[FloatArray, ...]) -> None:
+    def add(self, kind: str, what: str, stated: Any, tables: tuple[FloatArray, ...]) -> None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            report = cgp.audit(predict, *tables, progress=False)
+            report = cgp.audit(stated, *tables, progress=False)
         colours = [one.colour for one in report.verdicts[:2]]
         self.cases[kind, what] += 1
         self.alarms[kind, what] += any(one in ALARMS for one in colours)

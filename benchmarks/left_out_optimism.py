@@ -49,14 +49,17 @@ def measured(name: str, seed: int, n: int, d: int) -> tuple[list[float], list[bo
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model = model_of(name).fit(X[:n], y[:n])
-    report = cgp.diagnostics.cross_validate(model)
-    folds = cgp.diagnostics.cross_validate(model, np.random.default_rng(seed).permutation(n) % 10)
-    new = cgp.diagnostics.compare(model, X[n:], y[n:], progress=False)
+    report = cgp.cross_validate(model)
+    tenths = np.random.default_rng(seed).permutation(n) % 10
+    folds = cgp.cross_validate(model, groups=tenths)
+    new = cgp.report(model, X[n:], y[n:], progress=False)
     gaps = [
-        report.nlpd - new.nlpd,
-        100 * (report.rmse / new.rmse - 1),
-        folds.nlpd - new.nlpd,
-        100 * (folds.rmse / new.rmse - 1),
+        gap
+        for one in (report, folds)
+        for gap in (
+            one.score("nlpd") - new.score("nlpd"),
+            100 * (one.score("rmse") / new.score("rmse") - 1),
+        )
     ]
     alarms = [one.verdicts[k].colour in ALARMS for one in (report, folds, new) for k in range(2)]
     return gaps, alarms

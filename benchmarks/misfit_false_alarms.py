@@ -12,7 +12,8 @@ import argparse
 import numpy as np
 
 import coupledgp as cgp
-from coupledgp.diagnostics import residual_correlation
+from coupledgp.diagnostics.checks.residuals import ALARM, Neighbours, nearest_by_prior, neighbours
+from coupledgp.diagnostics.distance.divergences import correlations
 from coupledgp.random import FloatArray
 
 N_TEST = 200
@@ -33,6 +34,14 @@ def tables(seed: int, kernel: str, lengthscale: float) -> tuple[FloatArray, ...]
     return X[:n], y[:n], X[n:], y[n:]
 
 
+def correlation(model: cgp.ExactGPRegressor, X: FloatArray, y: FloatArray) -> Neighbours:
+    """Moran's I of the residuals of neighbours, beside draws of the model."""
+    mean, cov = model.predict(X, return_cov=True)
+    residuals = (y - mean) / np.sqrt(np.diagonal(cov))
+    near = nearest_by_prior(model.prior_covariance(X))
+    return neighbours(residuals[:, None], correlations(cov[..., None]), near, seed=0)
+
+
 def main() -> None:
     """Print the counts."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -48,9 +57,9 @@ def main() -> None:
             model = cgp.ExactGPRegressor(
                 fitted, ard=False, options={"n_restarts": 0}, random_state=0
             )
-            found.append(residual_correlation(model.fit(X, y), X_test, y_test, n_draws=1000))
-        alarms = sum(one.is_misfit for one in found)
-        z = np.array([one.z for one in found])
+            found.append(correlation(model.fit(X, y), X_test, y_test))
+        alarms = sum(one.p <= ALARM for one in found)
+        z = np.array([(one.value - one.expected) / one.error for one in found])
         print(
             f"drawn from {true}, fitted {fitted}: {alarms} of {n_models} called misfits, "
             f"z {z.mean():.2f} on average, standard deviation {z.std():.2f}, largest {z.max():.1f}",

@@ -25,7 +25,6 @@ from threadpoolctl import threadpool_limits
 
 import coupledgp as cgp
 from coupledgp import theory
-from coupledgp.diagnostics import compare
 from coupledgp.random import FloatArray
 from data_loaders import uci
 
@@ -43,7 +42,7 @@ MODELS: dict[str, dict[str, Any]] = {
     "fitted": {"frequencies": "fitted", "objective": "posterior-kl"},
 }
 MAX_ROWS, TEST_ROWS = 1500, 256
-SCORES = ("kl_per_point", "rmse", "nlpd", "seconds")
+SCORES = ("kl", "rmse", "nlpd", "seconds")
 
 
 def parts(name: str, split: int) -> tuple[FloatArray, ...]:
@@ -64,8 +63,8 @@ def measured(model: str, size: int, rows: tuple[FloatArray, ...], split: int) ->
     start = time.process_time()
     gp.fit(X, y)
     seconds = time.process_time() - start
-    report = compare(gp, X_test, y_test, progress=False)
-    found = {name: getattr(report, name) for name in SCORES[:3]} | {"seconds": seconds}
+    report = cgp.report(gp, X_test, y_test, depth="scores", progress=False)
+    found = {name: report.score(name) for name in SCORES[:3]} | {"seconds": seconds}
     return found | {"drawn": str(gp.drawn_)}
 
 
@@ -100,7 +99,7 @@ def show(found: list[dict[str, Any]], arguments: argparse.Namespace) -> None:
                 model: [row for row in here if (row["data"], row["model"]) == (name, model)]
                 for model in arguments.models
             }
-            base = geometric([row["kl_per_point"] for row in own[first]])
+            base = geometric([row["kl"] for row in own[first]])
             cells = []
             for model in others:
                 ratios = {
@@ -114,12 +113,12 @@ def show(found: list[dict[str, Any]], arguments: argparse.Namespace) -> None:
                 for score, values in ratios.items():
                     means[model][score].append(geometric(values))
                 means[model]["nlpd"].append(float(np.mean(gaps)))
-                kl = np.log(ratios["kl_per_point"])
+                kl = np.log(ratios["kl"])
                 error = kl.std(ddof=1) / np.sqrt(kl.size) if kl.size > 1 else 0.0
                 cells.append(f"{np.exp(kl.mean()):.2f} ({error:.2f})")
             print(f"| {name} | {base:.2e} | {' | '.join(cells)} |")
         for text, score in (
-            ("KL, geometric mean", "kl_per_point"), ("RMSE", "rmse"), ("CPU", "seconds"),
+            ("KL, geometric mean", "kl"), ("RMSE", "rmse"), ("CPU", "seconds"),
         ):  # fmt: skip
             cells = [f"{geometric(means[model][score]):.2f}" for model in others]
             print(f"| {text} | | {' | '.join(cells)} |")
@@ -150,7 +149,7 @@ def show_expected(arguments: argparse.Namespace) -> None:
                     n_frequencies=m, coupling="iid", optimizer=None, random_state=seed,
                     progress=False, **kept,
                 ).fit(X, y)  # fmt: skip
-                kls.append(compare(gp, X_test, progress=False).kl_per_point)
+                kls.append(cgp.report(gp, X_test, depth="scores", progress=False).score("kl"))
             mean, error = np.mean(kls), np.std(kls, ddof=1) / np.sqrt(len(kls))
             print(
                 f"| {name} | {m} | {expected.kl.value:.3g} ± {expected.kl.standard_error:.1g} | "

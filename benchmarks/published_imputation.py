@@ -20,16 +20,14 @@ import argparse
 import time
 import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 import coupledgp as cgp
-from coupledgp.diagnostics.space_time.models import readings_of
-from coupledgp.diagnostics.space_time.rivals import SPACE_TIME_RIVALS
-from coupledgp.diagnostics.space_time.splits import SensorReadings
-from coupledgp.random import FloatArray
+from coupledgp.diagnostics import SpaceTimeSplit
 from data_loaders.traffic import load_metr_la, load_pems_bay
 from data_loaders.traffic_series import SpeedSeries
 
@@ -40,10 +38,6 @@ LOADERS: dict[str, Callable[..., SpeedSeries]] = {
 SINGLE_SHARE = {"point": 0.25, "block": 0.05}
 FAULT_CHANCE, SHORTEST, LONGEST = 0.0015, 12, 48
 STEPS_OF_DAY = 288
-RIVALS = (
-    "linear in time", "mean at that time of day", "regression on the other sensors",
-    "autoregression", "low rank", "boosted trees",
-)  # fmt: skip
 BoolArray = NDArray[np.bool_]
 
 
@@ -60,60 +54,38 @@ def hidden_cells(kind: str, shape: tuple[int, int], rng: np.random.Generator) ->
     return hidden
 
 
-def errors_of(mean: FloatArray, truth: FloatArray) -> tuple[float, float, float]:
-    """MAE, RMSE and MRE of means (m,) of readings (m,)."""
-    error = mean - truth
-    size = float(np.abs(error).sum())
-    return size / error.size, float(np.sqrt(np.mean(error**2))), size / float(np.abs(truth).sum())
+def shown(data: SpeedSeries, kind: str, seed: int, rivals: Any) -> list[str]:
+    """Rows of a table: errors of the model and of what it is compared with."""
+    rng, seen = np.random.default_rng([31, seed]), np.isfinite(data.speeds)
+    hidden = hidden_cells(kind, data.speeds.shape, rng) & seen
+    size = float(np.abs(data.speeds[hidden]).mean())
+    missing = (hidden | ~seen).mean()
+    print(f"{kind}, draw {seed}: {hidden.mean():.1%} hidden, {missing:.1%} missing")
+    start = time.process_time()
+    model = cgp.GraphTimeGPRegressor(data.graph, progress=False)
+    split = SpaceTimeSplit.of_masks({kind: hidden})
+    report = cgp.hide(model, data.nodes, data.times, data.speeds, splits=split, rivals=rivals)
+    print(f"{time.process_time() - start:.0f} CPU s in all")
+    seconds = {one.name: f"{one.seconds:.1f}" for one in report.tables.rivals}
+    rows = []
+    for name in [report.tables.predictions.name, *seconds]:
+        mae, rmse, inside = (
+            report.score(metric, name, kind) for metric in ("mae", "rmse", "coverage_95")
+        )
+        figures = f"{mae:.3f} | {rmse:.3f} | {100 * mae / size:.2f} | {inside:.3f}"
+        rows.append(f"| {kind} | {seed} | {name} | {figures} | {seconds.get(name, '')} |")
+    return rows
 
 
-def part_of(data: SpeedSeries, first_day: float, n_days: float | None) -> SensorReadings:
-    """Readings of some days."""
+def part_of(
+    data: SpeedSeries, first_day: float, n_days: float | None, n: int | None
+) -> SpeedSeries:
+    """Readings of some days, of the first sensors."""
     first = round(first_day * STEPS_OF_DAY)
     last = None if n_days is None else first + round(n_days * STEPS_OF_DAY)
-    model = cgp.GraphTimeGPRegressor(data.graph)
-    return readings_of(model, data.nodes, data.times[first:last], data.speeds[:, first:last])
-
-
-def model_means(given: SensorReadings) -> tuple[FloatArray, FloatArray, Any]:
-    """Means and standard deviations (p, n) of the package's model, and the model."""
-    rows = np.flatnonzero(given.seen.any(axis=1))
-    labels = [given.labels[row] for row in rows.tolist()]
-    model = cgp.GraphTimeGPRegressor(given.domain, progress=False)
-    model.fit(labels, times=given.stamps, values=given.values[rows])
-    stamps = model.time_axis_.numbers(given.stamps)
-    mean, std = model.modelled_law_on_grid(given.sites, stamps)
-    return mean, std, model
-
-
-def shown(readings: SensorReadings, kind: str, seed: int, with_rivals: bool) -> None:
-    """Print errors of the model and of what it is compared with."""
-    hidden = hidden_cells(kind, readings.values.shape, np.random.default_rng([31, seed]))
-    hidden &= readings.seen
-    given, truth = readings.without(hidden), readings.values[hidden]
-    print(f"{kind}, draw {seed}: {hidden.mean():.1%} hidden, {(~given.seen).mean():.1%} missing")
-
-    def told(name: str, mean: FloatArray, seconds: float, more: str = "") -> None:
-        found = mean[hidden]
-        there = np.isfinite(found)
-        mae, rmse, mre = errors_of(found[there], truth[there])
-        print(f"| {kind} | {seed} | {name} | {mae:.3f} | {rmse:.3f} | {100 * mre:.2f} | "
-              f"{more} | {seconds:.1f} |", flush=True)  # fmt: skip
-
-    start = time.process_time()
-    mean, std, model = model_means(given)
-    inside = float((np.abs(mean - readings.values)[hidden] <= 1.959964 * std[hidden]).mean())
-    told("GraphTimeGPRegressor", mean, time.process_time() - start, f"{inside:.3f}")
-    if not with_rivals:
-        print(model.method_reason_)
-        return
-    with np.errstate(invalid="ignore"):
-        center = np.nanmean(given.values, axis=1, keepdims=True)
-    told("mean of the sensor", np.broadcast_to(center, mean.shape), 0.0)
-    for name in RIVALS:
-        start = time.process_time()
-        found = SPACE_TIME_RIVALS[name](given)
-        told(name, found[0], time.process_time() - start)
+    return replace(
+        data, nodes=data.nodes[:n], times=data.times[first:last], speeds=data.speeds[:n, first:last]
+    )
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -133,19 +105,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     warnings.simplefilter("ignore")
     data = LOADERS[options.data](speeds=options.speeds, graph=options.graph)
-    readings = part_of(data, options.first_day, options.days)
-    if options.sensors:
-        kept = slice(options.sensors)
-        readings = SensorReadings(
-            readings.values[kept], readings.times, readings.sites[kept], readings.domain,
-            readings.seconds_of_day, readings.labels[kept], readings.stamps, readings.days,
-        )  # fmt: skip
-    p, n = readings.values.shape
-    print(f"{data.source}: {p} sensors, {n} steps, {(~readings.seen).mean():.1%} missing")
-    print("| mask | draw | way | MAE | RMSE | MRE, % | in 95 % | CPU s |\n" + "|---" * 8 + "|")
-    for kind in options.masks:
-        for seed in range(options.draws):
-            shown(readings, kind, seed, not options.model_only)
+    data = part_of(data, options.first_day, options.days, options.sensors)
+    p, n = data.speeds.shape
+    print(f"{data.source}: {p} sensors, {n} steps, {np.isnan(data.speeds).mean():.1%} missing")
+    rivals = None if options.model_only else "auto"
+    rows = [
+        row
+        for kind in options.masks
+        for seed in range(options.draws)
+        for row in shown(data, kind, seed, rivals)
+    ]
+    print("| mask | draw | way | MAE | RMSE | MRE, % | in 95 % | s |\n" + "|---" * 8 + "|")
+    print("\n".join(rows))
 
 
 if __name__ == "__main__":

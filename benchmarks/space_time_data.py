@@ -1,10 +1,10 @@
-"""Readings of traffic over times for `space_time.py`: real ones, and draws whose law is known."""
+"""Readings of traffic over times for `space_time.py`: real ones, and draws."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,31 +12,25 @@ import numpy as np
 from scipy.linalg import cholesky
 
 import coupledgp as cgp
-from coupledgp.diagnostics.space_time.per_step import sensor_covariance
-from coupledgp.diagnostics.space_time.splits import DAY, SensorReadings, SplitPlan
+from coupledgp.diagnostics import SplitPlan
 from coupledgp.kernels import GraphMaternKernel
 from coupledgp.random import FloatArray
 from data_loaders.files import data_folder
 from data_loaders.traffic import load
 
-STEP = 300.0  # seconds between readings of METR-LA and of the simulation
+STEP, DAY = 300.0, 86_400.0  # seconds between readings of METR-LA and of draws, and of a day
+STEPS_OF_DAY = round(DAY / STEP)
 
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """Readings, what is hidden of them, and where the truth is known.
+    """Readings (p, n) of nodes of a graph at times (n,), and what is hidden of them."""
 
-    Attributes
-    ----------
-    readings : SensorReadings
-    plan : SplitPlan
-    truth : FloatArray (n_nodes, n) or None
-        The function at all nodes, of simulated readings.
-    """
-
-    readings: SensorReadings
-    plan: SplitPlan
-    truth: FloatArray | None = None
+    graph: cgp.Graph
+    nodes: Any
+    times: Any
+    values: FloatArray
+    plan: SplitPlan | None = None
 
 
 def traffic_folder() -> Path:
@@ -52,8 +46,8 @@ def metr_la(n_days: int = 5) -> Case:
     folder = traffic_folder()
     speeds = np.loadtxt(folder / "metr_la_speed_5days.csv", delimiter=",", skiprows=1)
     directed = np.loadtxt(folder / "metr_la_adjacency.csv", delimiter=",")
-    values = speeds[: round(n_days * DAY / STEP)].T
-    return Case(timed(values, los_angeles_graph(directed)), SplitPlan())
+    values = speeds[: n_days * STEPS_OF_DAY].T
+    return timed(values, los_angeles_graph(directed))
 
 
 def los_angeles_graph(directed: FloatArray) -> cgp.Graph:
@@ -63,15 +57,11 @@ def los_angeles_graph(directed: FloatArray) -> cgp.Graph:
     return cgp.Graph.from_scipy(weights)
 
 
-def timed(values: FloatArray, graph: cgp.Graph, sites: Any = None) -> SensorReadings:
-    """Readings (p, n) at five-minute steps that begin at midnight."""
-    sites = np.arange(len(values)) if sites is None else sites
-    seconds = STEP * np.arange(values.shape[1])
-    stamps = np.datetime64("2012-03-01", "s") + seconds.astype("timedelta64[s]")
-    days = stamps.astype("datetime64[D]").astype(np.int64)
-    return SensorReadings(
-        values, seconds, sites, graph, seconds % DAY, sites.tolist(), stamps, days
-    )
+def timed(values: FloatArray, graph: cgp.Graph, nodes: Any = None) -> Case:
+    """Readings (p, n) at five-minute steps that begin at midnight, of all nodes or some."""
+    seconds = (STEP * np.arange(values.shape[1])).astype("timedelta64[s]")
+    stamps = np.datetime64("2012-03-01", "s") + seconds
+    return Case(graph, np.arange(len(values)) if nodes is None else nodes, stamps, values)
 
 
 def san_jose() -> Case:
@@ -91,15 +81,11 @@ def san_jose() -> Case:
     values = np.full((len(places), 26), np.nan)
     values[rows, table["repl"].to_numpy(dtype=int) - 1] = table["y"].to_numpy()
     seen = np.isfinite(values).any(axis=1)
-    weeks = np.arange(26.0)
-    sites = traffic.sensors[seen]
-    readings = SensorReadings(
-        values[seen], weeks, sites, traffic.graph, None, sites.tolist(), weeks
-    )
-    return Case(readings, SplitPlan(cells=0.1, gap=0.0, horizon=1.0))
+    plan = SplitPlan(cells=0.1, gap=0.0, horizon=1.0)
+    return Case(traffic.graph, traffic.sensors[seen], np.arange(26.0), values[seen], plan)
 
 
-def simulated(seed: int = 0, smooth: bool = False, n_times: int = 432) -> Case:
+def simulated(seed: int = 0, n_times: int = 432) -> Case:
     """A draw on the roads of San Jose: 325 sensors, a graph term, a usual value, own parts.
 
     `cov = K (Matern(12 steps) + 0.5) + 0.15 I exp(-|t - u| / 6 steps)`, noise variance 0.05; K is a
@@ -108,20 +94,13 @@ def simulated(seed: int = 0, smooth: bool = False, n_times: int = 432) -> Case:
     traffic = load()
     rng = np.random.default_rng([17, seed])
     n_nodes, lags = traffic.graph.n_nodes, np.abs(np.subtract.outer(*2 * [np.arange(n_times)]))
-    everywhere = SensorReadings(
-        np.full((n_nodes, 1), np.nan), np.zeros(1), np.arange(n_nodes), traffic.graph
-    )
-    space = root_of(sensor_covariance(everywhere, GraphMaternKernel(30.0)))
-    slow = np.sqrt(3) * lags / 12
-    moving = (1 + slow) * np.exp(-slow) if smooth else np.exp(-lags / 12)
-    f = space @ rng.standard_normal((n_nodes, n_times)) @ root_of(moving).T
+    K = cgp.kernels.dense_kernel(traffic.graph, GraphMaternKernel(30.0))
+    space = root_of(K / np.diagonal(K).mean())
+    f = space @ rng.standard_normal((n_nodes, n_times)) @ root_of(np.exp(-lags / 12)).T
     f += np.sqrt(0.5) * space @ rng.standard_normal((n_nodes, 1))
-    own = np.sqrt(0.15) * rng.standard_normal((n_nodes, n_times)) @ root_of(np.exp(-lags / 6)).T
-    f += own
+    f += np.sqrt(0.15) * rng.standard_normal((n_nodes, n_times)) @ root_of(np.exp(-lags / 6)).T
     noise = np.sqrt(0.05) * rng.standard_normal((traffic.sensors.size, n_times))
-    readings = timed(f[traffic.sensors] + noise, traffic.graph, traffic.sensors)
-    plan = SplitPlan(gap=60 * STEP, horizon=12 * STEP)
-    return Case(readings, plan, f)
+    return timed(f[traffic.sensors] + noise, traffic.graph, traffic.sensors)
 
 
 def root_of(K: FloatArray) -> FloatArray:
@@ -129,25 +108,47 @@ def root_of(K: FloatArray) -> FloatArray:
     return cholesky(K + 1e-9 * np.eye(len(K)), lower=True)
 
 
-def forecasts(number: int) -> Case:
-    """METR-LA: the hour after 8:00, 12:30 or 17:00 of day 4 or 5, given the two days before it."""
-    whole = metr_la().readings
-    hour = (3 + number // 3 % 2) * 24 + (8, 12.5, 17)[number % 3]
-    last = round(hour * 3600 / STEP) + 12
-    part = slice(last - 588, last)
-    readings = replace(
-        whole, values=whole.values[:, part], times=whole.times[part], stamps=whole.stamps[part],
-        seconds_of_day=whole.seconds_of_day[part],
-    )  # fmt: skip
-    return Case(readings, SplitPlan(sensors=0.0, cells=0.0, gap=0.0, horizon=12 * STEP))
+def city(n_days: int = 6, day: float = 1.0) -> Case:
+    """Speeds at 40 of 60 places of a road: a day of each kind, and jams that move upstream."""
+    rng = np.random.default_rng([23, 0])
+    p, n = 60, n_days * STEPS_OF_DAY
+    hours = np.arange(n) % STEPS_OF_DAY / 12.0
+    weekend = (np.arange(n) // STEPS_OF_DAY + 3) % 7 >= 5  # the first day is a Thursday
+    load = np.exp(-0.5 * ((hours - 8) / 1.2) ** 2)
+    load = load + 0.8 * np.exp(-0.5 * ((hours - 17.5) / 1.5) ** 2)
+    load = day * np.where(weekend, 0.3, 1.0) * load
+    size = rng.uniform(5.0, 25.0, (p, 1))
+    jam = np.zeros((p, n))
+    for t in range(1, n):
+        moved = np.roll(jam[:, t - 1], -1)
+        moved[-1] = 0.0
+        fresh = (rng.random(p) < 0.004 * (0.3 + load[t])) * rng.gamma(3.0, 6.0, p)
+        jam[:, t] = 0.62 * jam[:, t - 1] + 0.33 * moved + fresh
+    values = 65.0 - size * load - jam + 1.5 * rng.normal(size=(p, n))
+    graph = cgp.Graph.from_edges(np.arange(p - 1), np.arange(1, p))
+    sensors = np.sort(rng.choice(p, 40, replace=False))
+    return timed(values[sensors], graph, sensors)
 
 
-# Cases by the number of the split, which matters where each has readings of its own.
-CASES: dict[str, Callable[[int], Case]] = {
-    "metr-la": lambda number: metr_la(),
-    "metr-la-4-days": lambda number: metr_la(4),
-    "metr-la-forecasts": forecasts,
-    "san-jose": lambda number: san_jose(),
+def counts(n_days: int = 6) -> Case:
+    """Counts of vehicles at 30 places of a ring, with a daily pattern and slow changes."""
+    rng = np.random.default_rng([29, 0])
+    p, n = 30, n_days * STEPS_OF_DAY
+    hours = np.arange(n) % STEPS_OF_DAY / 12.0
+    shape = 0.1 + np.exp(np.cos(2 * np.pi * (hours - 14) / 24)) / 2.7
+    slow = np.zeros((p, n))
+    for t in range(1, n):
+        slow[:, t] = 0.98 * slow[:, t - 1] + 0.02 * rng.normal(size=p)
+    rate = rng.uniform(30.0, 300.0, (p, 1)) * shape * np.exp(slow)
+    graph = cgp.Graph.from_edges(np.arange(p), (np.arange(p) + 1) % p)
+    return timed(rng.poisson(rate).astype(float), graph)
+
+
+CASES: dict[str, Callable[..., Case]] = {
+    "metr-la": metr_la,
+    "san-jose": san_jose,
     "simulated": simulated,
-    "simulated-smooth": lambda number: simulated(number, smooth=True),
+    "synthetic": city,
+    "counts": counts,
+    "no-days": lambda n_days=6: city(n_days, day=0.0),
 }

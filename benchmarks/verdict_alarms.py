@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 import coupledgp as cgp
-from coupledgp.diagnostics import PosteriorReport, compare, nlpd
+from coupledgp.diagnostics import Report, nlpd
 from coupledgp.random import FloatArray
 
 ALARMS = ("amber", "red")
@@ -138,28 +138,30 @@ class GraphCase:
         return nlpd(self.y[self.hidden], mean, std)
 
 
-def graph_report(case: GraphCase) -> PosteriorReport:
+def graph_report(case: GraphCase) -> Report:
     """Report on the default model of a graph."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model = cgp.GraphGPRegressor(case.graph, random_state=0)
         model.fit(case.seen, case.y[case.seen])
-        return compare(model, case.hidden, case.y[case.hidden], progress=False)
+        return cgp.report(model, case.hidden, case.y[case.hidden], progress=False)
 
 
-def table_report(model: Any, case: Case) -> PosteriorReport:
+def table_report(model: Any, case: Case) -> Report:
     """Report on a model of a table."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model.fit(case.X, case.y)
-    return compare(model, case.X_test, case.y_test, progress=False)
+    return cgp.report(model, case.X_test, case.y_test, progress=False)
 
 
-def counted(name: str, found: list[tuple[PosteriorReport, float]]) -> None:
+def counted(name: str, found: list[tuple[Report, float]]) -> None:
     """Print the alarms on reports with the NLPD of the true process, good models and others."""
-    groups: dict[str, list[PosteriorReport]] = {"good": [], "worse than the true process": []}
+    groups: dict[str, list[Report]] = {"good": [], "worse than the true process": []}
     for report, true in found:
-        groups["good" if report.nlpd <= true + GOOD_GAP else list(groups)[1]].append(report)
+        groups["good" if report.score("nlpd") <= true + GOOD_GAP else list(groups)[1]].append(
+            report
+        )
     for group, reports in groups.items():
         alarms = [sum(one.verdicts[k].colour in ALARMS for one in reports) for k in range(3)]
         some = sum(any(v.colour in ALARMS for v in one.verdicts) for one in reports)

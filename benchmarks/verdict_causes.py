@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 import coupledgp as cgp
-from coupledgp.diagnostics import PosteriorReport, compare, cross_validate, nlpd
+from coupledgp.diagnostics import Report, nlpd
 from coupledgp.random import FloatArray
 
 N_TRAIN = N_TEST = 200
@@ -57,7 +57,7 @@ class Drawn:
         """Training rows and targets, test rows and targets."""
         return self.X[:N_TRAIN], self.y[:N_TRAIN], self.X[N_TRAIN:], self.y[N_TRAIN:]
 
-    def metadata(self, rows: slice) -> dict[str, Any]:
+    def known(self, rows: slice) -> dict[str, Any]:
         """Columns that the model does not see, of some of the rows."""
         return {name: values[rows] for name, values in self.columns.items()}
 
@@ -193,40 +193,40 @@ def fitted(case: Drawn, kernel: Any = "gaussian") -> Any:
     )
 
 
-def compared(case: Drawn, kernel: Any = "gaussian") -> PosteriorReport:
+def compared(case: Drawn, kernel: Any = "gaussian") -> Report:
     """Report at the test rows on a fitted model."""
     *_, X, y = case.tables
-    metadata = case.metadata(slice(N_TRAIN, None))
-    return compare(fitted(case, kernel), X, y, progress=False, metadata=metadata)
+    columns = case.known(slice(N_TRAIN, None))
+    return cgp.report(fitted(case, kernel), X, y, progress=False, columns=columns)
 
 
-def left_out(case: Drawn) -> PosteriorReport:
+def left_out(case: Drawn) -> Report:
     """Report on rows that are left out."""
-    return cross_validate(fitted(case), metadata=case.metadata(slice(0, N_TRAIN)))
+    return cgp.cross_validate(fitted(case), columns=case.known(slice(0, N_TRAIN)))
 
 
-def leaked(case: Drawn) -> PosteriorReport:
+def leaked(case: Drawn) -> Report:
     """Half of the test rows are training rows but for rounding."""
     X, y, X_test, y_test = case.tables
     model = fitted(case)
     near = X[:100] + 1e-6 * np.random.default_rng(0).normal(size=(100, X.shape[1]))
     X_test, y_test = np.vstack([near, X_test[:100]]), np.concatenate([y[:100], y_test[:100]])
-    return compare(model, X_test, y_test, progress=False)
+    return cgp.report(model, X_test, y_test, progress=False)
 
 
-def stated(case: Drawn) -> PosteriorReport:
+def stated(case: Drawn) -> Report:
     """The right law with its covariance, of any origin."""
-    metadata = case.metadata(slice(N_TRAIN, None))
-    return cgp.audit(case.right(), *case.tables, metadata=metadata)
+    columns = case.known(slice(N_TRAIN, None))
+    return cgp.audit(case.right(), *case.tables, columns=columns)
 
 
-def latent(case: Drawn) -> PosteriorReport:
+def latent(case: Drawn) -> Report:
     """The law of the function, given as that of observations."""
     mean, cov = case.right(case.signal)
     return cgp.audit((mean, np.sqrt(np.diagonal(cov))), *case.tables)
 
 
-def latent_beside_kernel(case: Drawn) -> PosteriorReport:
+def latent_beside_kernel(case: Drawn) -> Report:
     """The same, with the kernel stated."""
     mean, cov = case.right(case.signal)
     law = mean, np.sqrt(np.diagonal(cov))
@@ -234,7 +234,7 @@ def latent_beside_kernel(case: Drawn) -> PosteriorReport:
     return cgp.audit(law, *case.tables, kernel="gaussian", **hyper)
 
 
-def variational(case: Drawn, n_inducing: int) -> PosteriorReport:
+def variational(case: Drawn, n_inducing: int) -> Report:
     """Gpytorch's sparse variational process, after 300 steps of Adam."""
     import gpytorch
     import torch
@@ -264,14 +264,14 @@ def variational(case: Drawn, n_inducing: int) -> PosteriorReport:
         optimizer.step()
     model.eval()
     likelihood.eval()
-    return cgp.audit((model, likelihood), *case.tables)
+    return cgp.audit((model, likelihood), *case.tables).with_remedies()
 
 
-def few_features(case: Drawn) -> PosteriorReport:
+def few_features(case: Drawn) -> Report:
     """Six frequencies, whose hyperparameters are fitted."""
     X, y, X_test, y_test = case.tables
     model = cgp.SparseSpectrumGPRegressor(n_frequencies=6, random_state=0).fit(X, y)
-    return compare(model, X_test, y_test, progress=False)
+    return cgp.report(model, X_test, y_test, progress=False).with_remedies()
 
 
 @dataclass(frozen=True)
@@ -279,7 +279,7 @@ class Case:
     """A generator, the report on it, and words of the right advice; none of a right law."""
 
     draw: Callable[[np.random.Generator], Drawn]
-    report: Callable[[Drawn], PosteriorReport]
+    report: Callable[[Drawn], Report]
     advice: str = ""
 
 
@@ -323,11 +323,11 @@ CASES = {
 }  # fmt: skip
 
 
-def told(report: PosteriorReport) -> tuple[bool, str]:
+def told(report: Report) -> tuple[bool, str]:
     """Whether a fault is found, and the first advice with warnings and what is not judged."""
     found = any(one.colour in ALARMS for one in report.verdicts)
-    grey = [one.sentence for one in report.verdicts if one.colour == "grey" and one.is_given]
-    advice = [one.text() for one in report.advice[:1]]
+    grey = [one.sentence for one in report.verdicts if one.colour == "grey"]
+    advice = [one.remedy for one in report.advice[:1]]
     return found, " ".join([*report.warnings, *grey[:1], *advice])
 
 
@@ -353,7 +353,10 @@ def main() -> None:
             right = bool(case.advice) and re.search(case.advice, words) is not None
             n_found += found or (right and grey)
             n_right += right
-            good = report.points_are != "test points" or report.nlpd < data.true_nlpd() + GOOD_GAP
+            good = (
+                report.tables.left_out is not None
+                or report.score("nlpd") < data.true_nlpd() + GOOD_GAP
+            )
             n_good += good
             n_alarms += good and found
             if given.show:

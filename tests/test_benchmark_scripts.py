@@ -17,7 +17,7 @@ def test_every_script_has_a_smallest_run():
 
 
 def test_a_script_that_fails_is_told():
-    done = run("usual_days.py", "--data neither")
+    done = run("space_time.py", "--data neither")
     assert "neither" in done.fault
 
 

@@ -28,8 +28,8 @@ import trimesh
 from scipy.stats import norm
 
 import coupledgp as cgp
-from coupledgp.diagnostics.rivals.places import baseline_predictions
-from coupledgp.fields.locations import location_rows
+from coupledgp.diagnostics.rivals.surfaces import field_kind
+from coupledgp.fields.locations import canonical, location_rows
 from data_loaders import meshes
 
 FIELDS = ("given", "position", "geodesic", "waves")
@@ -117,9 +117,20 @@ def one(task: tuple[str, str, int, int]) -> list[dict[str, Any]]:
             gp = cgp.FieldGPRegressor(operator, kernel, random_state=0).fit(seen, y)
             mean, spread = gp.predict(at, return_std=True, latent=True)
             add(model, mean, spread, time.perf_counter() - start)
-        start = time.perf_counter()
-        for found in baseline_predictions(operator, sensors, y, queries):
-            add(found.name, found.mean, found.std, (time.perf_counter() - start) / 4)
+        kind = field_kind(operator, canonical(sensors), y[:, None])
+        rivals = {"mean": lambda: kind.observations.predicted_by_mean(len(queries))} | {
+            name: lambda make=make: make().predict(canonical(queries))
+            for name, make in kind.makers.items()
+        }
+        for name, predicted in rivals.items():
+            start = time.perf_counter()
+            mean, spread = predicted()
+            add(
+                name,
+                mean[:, 0],
+                None if spread is None else spread[:, 0],
+                time.perf_counter() - start,
+            )
     return rows
 
 

@@ -26,7 +26,7 @@ import numpy as np
 import torch
 
 import coupledgp as cgp
-from coupledgp.diagnostics import StochasticOptions, compare
+from coupledgp.diagnostics import StochasticOptions
 from coupledgp.kernels import HeatKernel
 from data_loaders import uci
 
@@ -124,7 +124,7 @@ def main() -> None:
         n_columns=args.columns,
         seed=args.seed,
     )
-    report = compare(model, X, y, method="stochastic", options=options, progress=True)
+    report = cgp.report(model, X, y, exact=options, depth="scores", progress=True)
     result = {
         "task": args.task,
         "n_train": len(model.exact_problem().targets),

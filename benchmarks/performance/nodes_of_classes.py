@@ -39,6 +39,7 @@ from coupledgp.core.latent import LatentGP
 from coupledgp.core.process import Data
 from coupledgp.core.units import Units
 from coupledgp.diagnostics import Chances
+from coupledgp.diagnostics.rivals.surfaces import node_kind
 from coupledgp.errors import NumericalError
 from coupledgp.kernels.graph_families import GraphMaternKernel
 from coupledgp.likelihoods import Bernoulli
@@ -152,10 +153,8 @@ def chances_of(mean: np.ndarray) -> np.ndarray:
 
 def propagation(graph: cgp.Graph, y: np.ndarray, seen: np.ndarray, at: np.ndarray) -> np.ndarray:
     """Harmonic functions of the indicators."""
-    made = prior(graph, GraphMaternKernel(2.0), seen)
-    given = made.conditioned(Data.of(made.data.points, indicators(y)[seen]))
-    rivals = {one.name: one for one in cgp.diagnostics.rivals_of(given, at)}
-    return chances_of(np.clip(rivals["harmonic"].mean, LEAST, 1 - LEAST))
+    harmonic = node_kind(graph, seen, indicators(y)[seen]).makers["harmonic"]()
+    return chances_of(np.clip(harmonic.predict(at).mean, LEAST, 1 - LEAST))
 
 
 def spreading(graph: cgp.Graph, y: np.ndarray, seen: np.ndarray, at: np.ndarray) -> np.ndarray:

@@ -23,9 +23,9 @@ from coupledgp.datasets import SHAPES
 from coupledgp.errors import InvalidInputError
 from coupledgp.fields import Locations
 from coupledgp.fields.locations import location_positions
-from coupledgp.fields.mesh_output import WRITERS as MESHES
-from coupledgp.fields.road_output import DRIVERS as ROADS
-from coupledgp.fields.road_output import road_format
+from coupledgp.fields.output import DRIVERS as ROADS
+from coupledgp.fields.output import WRITERS as MESHES
+from coupledgp.fields.output import road_format
 
 OWN = ("operator", "graph", "kernel", "likelihood", "random_state", "progress", "missing")
 # Columns that name sensors.

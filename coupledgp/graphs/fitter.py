@@ -1,26 +1,42 @@
-"""Fits of a graph kernel and its scales by maximum evidence, which return a fitted process."""
+"""Fits of a graph kernel and its scales by maximum evidence, which return a fitted process.
+
+Fits on graphs with small components, whose observations do not enter the evidence.
+"""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
 from coupledgp.core.budget import Forecast, Step, current_budget
 from coupledgp.core.minimise import Minimiser, lbfgs
+from coupledgp.core.mixture import MixtureGP, NodesGP
 from coupledgp.core.process import Data
 from coupledgp.core.units import Units
 from coupledgp.graphs import Graph
-from coupledgp.graphs.costs import posterior_forecast, probes_forecast, walk_forecast
 from coupledgp.graphs.evidence import LEAST_RATIO, Scales
-from coupledgp.graphs.kernel_search import PATIENCE, NodeSearcher
-from coupledgp.graphs.objectives import EvaluatedKernel, FixedHyperparameters
-from coupledgp.graphs.prior_recipes import ChosenPrior, NodePriorRecipe
+from coupledgp.graphs.observations import BoolArray, warn_of_small
+from coupledgp.graphs.pieces import piece_of
+from coupledgp.graphs.priors import WalkPrior
 from coupledgp.graphs.process import DENSE_EVIDENCE_LIMIT, NodeEvidence, NodeGP, NodeSettings
-from coupledgp.graphs.routes import NodeObservations
-from coupledgp.graphs.walk_rounds import fit_kernel
+from coupledgp.graphs.recipes import ChosenPrior, NodePriorRecipe, WalkRecipe
+from coupledgp.graphs.routes import (
+    NodeObservations,
+    posterior_forecast,
+    probes_forecast,
+    walk_forecast,
+)
+from coupledgp.graphs.search import (
+    PATIENCE,
+    EvaluatedKernel,
+    FixedHyperparameters,
+    NodeSearcher,
+    fit_kernel,
+)
 from coupledgp.ground.progress import tell
 from coupledgp.ground.visible import warn
 from coupledgp.kernels import GraphKernel
@@ -309,3 +325,45 @@ class NodeFitter:
         if outputscale is None or noise is None:
             return None
         return Scales(outputscale, noise, np.nan)
+
+
+# A fit: the process, its search, and the effective number of draws of its hyperparameters.
+Fitted: TypeAlias = tuple[NodesGP, NodeSearch, float | None]
+
+
+def fit_components(
+    fitter: NodeFitter, usable: BoolArray, fit: Callable[[NodeFitter], Fitted]
+) -> Fitted:
+    """Search on the components of the usable observations (n,), and condition on all of them.
+
+    The search is the one on the graph of these components alone. With `optimizer=None` nothing is
+    searched for, and all observations count.
+    """
+    if usable.all() or not fitter.searches:
+        return fit(fitter)
+    graph, points = fitter.recipe.graph.closed, fitter.data.points
+    member = graph.components()[1]
+    warn_of_small(usable, member[points], "graph")
+    nodes = np.flatnonzero(np.isin(member, member[points[usable]]))
+    place = np.full(graph.n_nodes, -1)
+    place[nodes] = np.arange(nodes.size)
+    data = Data.of(place[points[usable]], fitter.data.targets[usable])
+    recipe = replace(fitter.recipe, graph=piece_of(graph, nodes).graph)  # type: ignore[type-var]
+    process, search, n_effective = fit(replace(fitter, recipe=recipe, data=data))
+    if isinstance(process, NodeGP):
+        return _given_all(process, fitter), search, n_effective
+    members = [_given_all(m, fitter) for m in process.members if isinstance(m, NodeGP)]
+    whole = MixtureGP.of(members, process.weights, fitter.data, process.purpose)
+    return whole, search, n_effective
+
+
+def _given_all(part: NodeGP, fitter: NodeFitter) -> NodeGP:
+    """The process of fitted hyperparameters on the whole graph, given all observations."""
+    found, recipe = part.hyperparameters, fitter.recipe
+    scales = Scales(found.outputscale, found.noise, np.nan)
+    walks = isinstance(part.chosen.prior, WalkPrior)
+    maker = recipe.exact if isinstance(recipe, WalkRecipe) and not walks else recipe
+    return NodeGP.given(
+        recipe, maker.make(found.kernel, scales), part.settings, scales, fitter.data, fitter.units,
+        part.normalize,
+    )  # fmt: skip

@@ -10,7 +10,7 @@ import trimesh
 
 import coupledgp as cgp
 from coupledgp.errors import InvalidInputError, MissingLibraryError
-from coupledgp.fields.mesh_output import GREY, linear_light, value_colours
+from coupledgp.fields.output import GREY, linear_light, value_colours
 
 BALL = trimesh.creation.icosphere(subdivisions=1)  # 42 vertices, 80 faces
 RNG = np.random.default_rng(0)

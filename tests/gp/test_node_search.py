@@ -13,14 +13,16 @@ from coupledgp.errors import InvalidInputError, MemoryLimitError, NumericalError
 from coupledgp.graphs import Graph, clusters, pieces
 from coupledgp.graphs import costs as node_costs
 from coupledgp.graphs import kernel_search as node_search
-from coupledgp.graphs.costs import probes_forecast, product_seconds
-from coupledgp.graphs.evidence import Scales
+from coupledgp.graphs.evidence import PrecisionEvidence, Scales
 from coupledgp.graphs.hops import HopPlan
-from coupledgp.graphs.kernel_search import NodeSearcher
-from coupledgp.graphs.objectives import FixedHyperparameters
-from coupledgp.graphs.precision_evidence import PrecisionEvidence
 from coupledgp.graphs.process import NodeSettings
-from coupledgp.graphs.routes import EvidenceRoute, NodeObservations
+from coupledgp.graphs.routes import (
+    EvidenceRoute,
+    NodeObservations,
+    probes_forecast,
+    product_seconds,
+)
+from coupledgp.graphs.search import FixedHyperparameters, NodeSearcher
 from coupledgp.ground.parameters import folded
 from coupledgp.kernels import HeatKernel, RegularizedLaplacianKernel, SeriesOperator
 

@@ -17,7 +17,7 @@ from coupledgp.graphs.evidence import (
 )
 from coupledgp.graphs.posterior import DensePosterior, IterativePosterior
 from coupledgp.graphs.priors import GraphPrior, SeriesPrior, SpectralPrior, WalkPrior
-from coupledgp.graphs.walk_rounds import fit_kernel
+from coupledgp.graphs.search import fit_kernel
 from coupledgp.ground.progress import watched
 from coupledgp.kernels import HeatKernel, LearnedKernel, dense_kernel
 from tests.graph_cases import karate, weighted_graph

@@ -7,14 +7,13 @@ from scipy import stats
 from coupledgp.errors import NumericalError
 from coupledgp.graphs import Graph
 from coupledgp.graphs import exact_evidence as graph_joint
-from coupledgp.graphs.exact_evidence import ObservedEvidence
-from coupledgp.graphs.family_search import fit_families
-from coupledgp.graphs.moments import (
+from coupledgp.graphs.evidence import ObservedEvidence
+from coupledgp.graphs.search import ExactKernelObjective, FixedHyperparameters, fit_families
+from coupledgp.graphs.spectral import (
     ChebyshevMoments,
     SpectralMoments,
     series_diagonal,
 )
-from coupledgp.graphs.objectives import ExactKernelObjective, FixedHyperparameters
 from coupledgp.kernels import (
     GraphMaternKernel,
     HeatKernel,

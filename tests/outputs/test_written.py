@@ -24,7 +24,7 @@ from coupledgp.diagnostics.pages.picture import Picture
 from coupledgp.diagnostics.pages.print_figure import save_figure
 from coupledgp.diagnostics.sections.report import Report
 from coupledgp.diagnostics.sections.section import ReportTable, Section
-from coupledgp.fields.projection import Plane
+from coupledgp.fields.roads import Plane
 from coupledgp.ground.output import write_text, written_whole
 from tests.outputs.written import OLD, largest_file, mode, temporary_files
 

@@ -13,8 +13,7 @@ from coupledgp.core.transformed import untransformed
 from coupledgp.diagnostics.rivals.observations import first_seen
 from coupledgp.diagnostics.scoring.subject import own_process, some_rows
 from coupledgp.errors import InvalidInputError
-from coupledgp.fields.precise_process import PreciseFieldGP
-from coupledgp.fields.process import FieldGP
+from coupledgp.fields.process import FieldGP, PreciseFieldGP
 from coupledgp.ground.validation import wrong
 from coupledgp.random import FloatArray, IntArray
 from coupledgp.tables.codes import CategoryCode

@@ -25,7 +25,7 @@ from coupledgp.diagnostics.rivals.nearest import WayFinder
 from coupledgp.diagnostics.rivals.observations import Observations
 from coupledgp.diagnostics.rivals.rival import Baseline, Baselines, Maker
 from coupledgp.graphs import Graph
-from coupledgp.graphs.precision import precision_work
+from coupledgp.graphs.laplacian_power import precision_work
 from coupledgp.ground.memory import available_bytes
 from coupledgp.random import FloatArray, IntArray
 

@@ -18,8 +18,7 @@ from coupledgp.diagnostics.rivals.places import FieldRivals
 from coupledgp.diagnostics.rivals.rival import Baselines
 from coupledgp.diagnostics.rivals.tables import TableRivals
 from coupledgp.fields.locations import canonical
-from coupledgp.fields.precise_process import PreciseFieldGP
-from coupledgp.fields.process import FieldGP
+from coupledgp.fields.process import FieldGP, PreciseFieldGP
 from coupledgp.graphs.process import NodeGP
 from coupledgp.random import IntArray
 

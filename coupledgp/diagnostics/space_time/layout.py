@@ -7,7 +7,7 @@ from scipy import sparse
 from scipy.sparse import csgraph
 
 from coupledgp.diagnostics.space_time.record import SpaceTimePage
-from coupledgp.fields.projection import LONLAT
+from coupledgp.fields.roads import LONLAT
 from coupledgp.random import FloatArray, IntArray
 
 # Most nodes of a connected part that springs are computed for; larger parts are laid out by

@@ -17,7 +17,7 @@ from scipy.optimize import minimize_scalar
 from coupledgp.diagnostics.space_time.splits import SensorReadings
 from coupledgp.fields.operator import LaplaceOperator
 from coupledgp.graphs import Graph
-from coupledgp.graphs.kernel_exact import SeriesOperator, dense_kernel
+from coupledgp.graphs.spectral import SeriesOperator, dense_kernel
 from coupledgp.kernels.graph_families import GraphMaternKernel
 from coupledgp.random import FloatArray, IntArray
 

@@ -10,8 +10,8 @@ from numpy.typing import ArrayLike
 
 from coupledgp.errors import InvalidInputError
 from coupledgp.fields import LaplaceOperator
-from coupledgp.fields.degrees import local_degrees
-from coupledgp.fields.projection import LONLAT
+from coupledgp.fields.networks import local_degrees
+from coupledgp.fields.roads import LONLAT
 from coupledgp.graphs import Graph
 from coupledgp.random import FloatArray, IntArray
 

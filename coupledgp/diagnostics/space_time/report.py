@@ -31,7 +31,7 @@ from coupledgp.diagnostics.space_time.tables import (
 from coupledgp.diagnostics.space_time.times import chosen_times
 from coupledgp.diagnostics.space_time.words import duration_words, time_texts, zone_sentence
 from coupledgp.errors import InvalidInputError
-from coupledgp.fields.road_output import TimeLayer, write_time_map
+from coupledgp.fields.output import TimeLayer, write_time_map
 from coupledgp.fields.roads import RoadNetwork
 from coupledgp.random import FloatArray, IntArray
 

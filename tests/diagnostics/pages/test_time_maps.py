@@ -11,8 +11,8 @@ import pytest
 import coupledgp as cgp
 from coupledgp.diagnostics.space_time.places import MapSites
 from coupledgp.errors import InvalidInputError
-from coupledgp.fields.degrees import local_degrees, local_metres
-from coupledgp.fields.road_output import TimeLayer, write_time_map
+from coupledgp.fields.networks import local_degrees, local_metres
+from coupledgp.fields.output import TimeLayer, write_time_map
 from tests.diagnostics.pages.space_time_cases import HOSTILE, N_NODES, report
 
 geopandas = pytest.importorskip("geopandas")

@@ -9,7 +9,7 @@ from sklearn.base import BaseEstimator
 
 import coupledgp as cgp
 from coupledgp.diagnostics.space_time.splits import SensorReadings
-from coupledgp.graphs.kernel_exact import dense_kernel
+from coupledgp.graphs.spectral import dense_kernel
 from coupledgp.kernels import GraphMaternKernel
 
 NOISE = 0.05

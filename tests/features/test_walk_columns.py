@@ -12,8 +12,8 @@ from coupledgp.couplings.walkers.steps import (
     SystematicSteps,
 )
 from coupledgp.graphs import Graph
-from coupledgp.graphs import walk_columns as module
 from coupledgp.graphs import walk_steps as compiled_steps
+from coupledgp.graphs import walks as module
 from coupledgp.graphs.walk_steps import moves_of
 from coupledgp.graphs.walk_visits import (
     Expanded,

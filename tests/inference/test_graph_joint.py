@@ -6,7 +6,7 @@ from scipy import stats
 
 from coupledgp.errors import NumericalError
 from coupledgp.graphs import Graph
-from coupledgp.graphs import exact_evidence as graph_joint
+from coupledgp.graphs import evidence as graph_joint
 from coupledgp.graphs.evidence import ObservedEvidence
 from coupledgp.graphs.search import ExactKernelObjective, FixedHyperparameters, fit_families
 from coupledgp.graphs.spectral import (

@@ -28,7 +28,6 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -36,7 +35,7 @@ from threadpoolctl import threadpool_limits
 from coupledgp.core.budget import Forecast, Step, current_budget
 from coupledgp.core.minimise import Limited, Minimiser, Stopping, lbfgs
 from coupledgp.core.problem import Box, VectorObjective
-from coupledgp.core.search import Rounds, Search, SearchResult
+from coupledgp.core.search import Search, SearchResult
 from coupledgp.errors import NumericalError
 from coupledgp.graphs import Graph
 from coupledgp.graphs.evidence import (
@@ -174,6 +173,11 @@ class ExactKernelObjective(VectorObjective):
             (max(low, float(t) - step), min(high, float(t) + step))
             for t, step, (low, high) in zip(start, self.steps, self.bounds, strict=True)
         ]
+
+    def is_at_edge(self, point: FloatArray, start: FloatArray) -> bool:
+        """Whether a run from a start ended at the edge of its own box, within the bounds."""
+        ends = zip(point.tolist(), self.box(start), self.bounds, strict=True)
+        return any(x in edge and x not in bounds for x, edge, bounds in ends)
 
     def near(self, kernel: GraphKernel, start_ratio: float) -> FloatArray:
         """Free variables (n_free,) of a kernel and a noise that is a multiple of its diagonal."""
@@ -316,159 +320,6 @@ SETTLED = 0.15
 MAX_ROUNDS = 8
 ROUND_STOPPING = Stopping(max_iterations=60, gradient_tolerance=THETA_TOLERANCE)
 
-PriorFactory = Callable[[GraphKernel], GraphPrior]
-
-
-@dataclass
-class FitState:
-    """State of a fit after a round.
-
-    Attributes
-    ----------
-    theta : list of float
-        Best kernel parameters so far.
-    objective : float
-        Log evidence minus the kernel's penalty there, in nats.
-    n_rounds : int
-        Number of finished rounds; round zero is the scan of starting points.
-    n_evaluations : int
-        Number of evaluations of the evidence so far.
-    settled : bool
-        Whether the last round stayed where it began.
-    pending : list of list of float
-        Starting points still to be improved, in a search of the exact kernel.
-    family : int
-        Number of the kernel family among several.
-    """
-
-    theta: list[float]
-    objective: float
-    n_rounds: int = 1
-    n_evaluations: int = 0
-    settled: bool = False
-    pending: list[list[float]] = field(default_factory=list)
-    family: int = 0
-
-
-def fit_kernel(
-    start: GraphKernel,
-    make_prior: PriorFactory,
-    make_evidence: EvidenceFactory,
-    outputscale: float | None = None,
-    noise: float | None = None,
-    max_rounds: int = MAX_ROUNDS,
-    scan_starts: bool = True,
-    minimise: Minimiser = lbfgs,
-    graph: Graph | None = None,
-) -> tuple[GraphKernel, FitState]:
-    """Maximise the evidence over the kernel's parameters, output scale and noise.
-
-    Parameters
-    ----------
-    start
-        A kernel of the family; the scan tries it and the family's own starting points.
-    make_prior
-        Makes the prior for a place in parameter space (plans hops, draws walks).
-    make_evidence
-        Makes the evidence of a prior.
-    outputscale, noise
-        Values to keep; None to fit.
-    max_rounds
-        Largest number of rounds, the scan not counted.
-    scan_starts
-        Whether the family's own starting points are tried too.
-    minimise
-        The optimiser, for kernels of several parameters.
-    graph
-        The graph, whose unit of time starting points are multiples of; None for one step.
-
-    Returns
-    -------
-    (GraphKernel, FitState)
-        The kernel at the best parameters, and the state of the fit.
-    """
-    rounds = WalkRounds(start, make_prior, make_evidence, (outputscale, noise), max_rounds)
-    search = Search(minimise)
-    starts = start.scan() if graph is None else start.scan_on(graph)
-    try:
-        found = rounds.scan(search, [start, *starts] if scan_starts else [start])
-    except NumericalError:
-        if scan_starts:
-            raise
-        found = rounds.scan(search, starts)
-    found = search.in_rounds(rounds, found)
-    state = FitState(
-        found.point.tolist(), -found.value, found.n_rounds, found.n_evaluations, found.settled
-    )
-    return start.with_theta(found.point), state
-
-
-@dataclass
-class WalkRounds(Rounds[FloatArray]):
-    """Rounds, each with walks drawn for the best parameters so far.
-
-    Attributes
-    ----------
-    start : GraphKernel
-        A kernel of the family.
-    make_prior, make_evidence
-        Make the prior of a kernel, and the evidence of a prior.
-    kept : (float or None, float or None)
-        Output scale and noise to keep; None to fit.
-    max_rounds : int
-        Largest number of rounds, the scan not counted.
-    """
-
-    start: GraphKernel
-    make_prior: PriorFactory
-    make_evidence: EvidenceFactory
-    kept: tuple[float | None, float | None]
-    max_rounds: int = MAX_ROUNDS
-
-    @property
-    def most(self) -> int:
-        """Largest number of rounds, the scan counted."""
-        return self.max_rounds + 1
-
-    def objective(self, theta: FloatArray) -> RoundObjective:
-        """The objective near parameters (n_parameters,), with walks drawn for these parameters."""
-        prior = self.make_prior(self.start.with_theta(theta))
-        return RoundObjective(prior, self.make_evidence, *self.kept)
-
-    def scan(self, search: Search, kernels: Sequence[GraphKernel]) -> SearchResult[FloatArray]:
-        """Round zero: the best starting point, each one tried with its own walks.
-
-        Raises
-        ------
-        NumericalError
-            No starting point has a finite evidence.
-        """
-        starts = list(dict.fromkeys(kernels))
-        value = np.inf
-        with suppress(NumericalError):  # walks are of no use to kernels that are too wide
-            best = search.ranked(self.objective, [kernel.theta for kernel in starts])[0]
-            value = best.value
-        if not value < REFUSED:
-            raise NumericalError(
-                f"evidence: expected a finite value at one of {len(starts)} starting points, got "
-                f"none (the first is {kernels[0]!r}); use length_law='matched'"
-            )
-        search.n_evaluations = len(starts)
-        return replace(best, n_evaluations=len(starts), n_rounds=1, settled=not best.point.size)
-
-    def improved(
-        self, search: Search, before: SearchResult[FloatArray]
-    ) -> SearchResult[FloatArray]:
-        """Go on for one round; it has settled where no parameter has moved much."""
-        objective = self.objective(before.point)
-        search.improved(objective, before.point, ROUND_STOPPING)
-        value, theta = objective.best
-        settled = float(np.abs(theta - before.point).max()) < SETTLED
-        return SearchResult(
-            theta, value, converged=settled, n_evaluations=search.n_evaluations,
-            n_rounds=before.n_rounds + 1, settled=settled,
-        )  # fmt: skip
-
 
 # Multiples of the mean diagonal from which the noise starts: next to none, little, much.
 START_RATIOS = (1e-5, 1e-3, 1e-1)
@@ -480,131 +331,6 @@ STOPPING = Stopping(max_iterations=60, value_tolerance=1e-8, gradient_tolerance=
 # A search that goes on from the maximum of a part of the graph, in nats: a hundredth of one is far
 # below what would be seen in any prediction.
 FINISHING = Stopping(max_iterations=12, value_tolerance=1e-3, gradient_tolerance=1e-1)
-
-
-def fit_families(
-    evidence: ExactKernelEvidence | Sequence[ExactKernelEvidence],
-    starts: list[GraphKernel],
-    kept: FixedHyperparameters,
-    minimise: Minimiser = lbfgs,
-    ratios: Sequence[float] | None = None,
-    n_starts: int = N_STARTS,
-) -> tuple[EvaluatedKernel, FitState]:
-    """Maximise the evidence of exact kernels, and take the best of several families.
-
-    For each family, the first round compares starting points; each of the best ones is then
-    improved in rounds of its own.
-
-    Parameters
-    ----------
-    evidence
-        Terms of the evidence, for all families or for each.
-    starts
-        A kernel of each family; the first round tries it and the family's own starting points.
-    kept
-        Hyperparameters that are not searched for.
-    minimise
-        The optimiser.
-    ratios
-        Noise ratio of each family at which the search goes on from its start, which is then the
-        only one: where both come from a search on a part of the graph. None: the search is whole.
-    n_starts
-        Number of starting points of each family that are improved.
-
-    Returns
-    -------
-    (EvaluatedKernel, FitState)
-        The best kernel, and the state of the search; its `family` is that of the kernel.
-    """
-    each = evidence if isinstance(evidence, Sequence) else [evidence] * len(starts)
-    search, stopping = Search(minimise), STOPPING if ratios is None else FINISHING
-    objectives = [
-        ExactKernelObjective(own, start, kept, ratios is not None)
-        for own, start in zip(each, starts, strict=True)
-    ]
-    states: list[FitState] = []
-    for family, (objective, start) in enumerate(zip(objectives, starts, strict=True)):
-        if ratios is None:
-            state = _compare(search, objective, start, n_starts)
-        else:
-            state = _begin_at(search, objective, start, ratios[family])
-        while not state.settled:
-            state = _improve(search, objective, state, stopping)
-        states.append(state)
-    best = max(range(len(states)), key=lambda k: states[k].objective)
-    whole = replace(
-        states[best], family=best, n_rounds=sum(state.n_rounds for state in states),
-        n_evaluations=sum(state.n_evaluations for state in states),
-    )  # fmt: skip
-    return objectives[best].at(np.array(states[best].theta)), whole
-
-
-def _compare(
-    search: Search, objective: ExactKernelObjective, start: GraphKernel, n_starts: int
-) -> FitState:
-    """Round one: the state of the best starting point, the best ones of all kernels pending."""
-    kernels = (
-        [start, *start.scan_on(objective.evidence.graph)] if objective.n_parameters else [start]
-    )
-    ratios = START_RATIOS if objective.ratio is None else START_RATIOS[:1]
-    best = [
-        search.ranked(lambda _: objective, [objective.near(kernel, ratio) for ratio in ratios])[0]
-        for kernel in dict.fromkeys(kernels)
-    ]
-    best.sort(key=lambda each: each.value)
-    chosen = best[0].point.tolist()
-    pending = [each.point.tolist() for each in best[:n_starts]] if chosen else []
-    value = -best[0].value * objective.size
-    return FitState(chosen, value, 1, objective.n_evaluations, not pending, pending)
-
-
-def _begin_at(
-    search: Search, objective: ExactKernelObjective, start: GraphKernel, ratio: float
-) -> FitState:
-    """The state of one starting point, with its noise ratio or, where that is tiny, a better one.
-
-    A part of the observations hardly tells a small noise from none, and there the evidence is flat.
-    """
-    chosen = objective.at_ratio(start, ratio)
-    if not chosen.size:
-        return FitState([], 0.0, 1, 0, True)
-    candidates = [chosen]
-    if objective.ratio is None and chosen[-1] < np.log(START_RATIOS[1]):
-        candidates += [np.append(chosen[:-1], np.log(other)) for other in START_RATIOS[1:]]
-    best = search.ranked(lambda _: objective, candidates)[0]
-    point, value = best.point.tolist(), -best.value * objective.size
-    return FitState(point, value, 1, objective.n_evaluations, False, [point])
-
-
-def _improve(
-    search: Search, objective: ExactKernelObjective, state: FitState, stopping: Stopping
-) -> FitState:
-    """Search from the first pending start; an end at the edge of its box is pending again."""
-    origin, *pending = state.pending
-    before = objective.n_evaluations
-    stopping = replace(
-        stopping,
-        value_tolerance=stopping.value_tolerance / objective.size,
-        gradient_tolerance=stopping.gradient_tolerance / objective.size,
-    )
-    found = search.improved(objective, np.array(origin), stopping)
-    point, value = found.point.tolist(), -found.value * objective.size
-    if any(
-        x in ends and x not in bounds
-        for x, ends, bounds in zip(
-            point, objective.box(np.array(origin)), objective.bounds, strict=True
-        )
-    ):
-        pending = [point, *pending]
-    return replace(
-        state,
-        theta=point if value > state.objective else state.theta,
-        objective=max(value, state.objective),
-        n_rounds=state.n_rounds + 1,
-        n_evaluations=state.n_evaluations + objective.n_evaluations - before,
-        settled=not pending,
-        pending=pending,
-    )
 
 
 # Evaluations of a family's search over starting points, and of one that goes on from a part; the
@@ -633,47 +359,30 @@ LEAST_IN_PIECES = 100
 PosteriorForecast = Callable[[GraphKernel, float], Forecast]
 
 
-class FoundKernel(NamedTuple):
-    """Result of a search.
+@dataclass(frozen=True)
+class FoundKernel:
+    """The best kernel of a search.
 
     Attributes
     ----------
     point : EvaluatedKernel
         Best kernel and scales.
-    is_whole : bool
-        Whether its evidence is of all observations.
-    n_rounds, n_evaluations : int
-        Effort of the search.
-    converged : bool
-        Whether it ended by a tolerance, not by the budget.
     family : int or None
         Number of the kernel among the given ones; None: another kernel took their place.
+    n_rounds, n_evaluations : int
+        Effort of the search.
+    is_whole : bool
+        Whether its evidence is of all observations.
+    converged : bool
+        Whether the search ended by a tolerance, not by the budget.
     """
 
     point: EvaluatedKernel
-    is_whole: bool
+    family: int | None
     n_rounds: int
     n_evaluations: int
-    converged: bool
-    family: int | None
-
-
-class FamilyFit(NamedTuple):
-    """A family after the comparison on a part of the graph.
-
-    Attributes
-    ----------
-    family : int or None
-        Its number among the given families.
-    point : EvaluatedKernel
-        Its best kernel and scales there.
-    n_evaluations : int
-        Effort of its search.
-    """
-
-    family: int | None
-    point: EvaluatedKernel
-    n_evaluations: int
+    is_whole: bool = True
+    converged: bool = True
 
     @property
     def ratio(self) -> float:
@@ -681,18 +390,176 @@ class FamilyFit(NamedTuple):
         return self.point.scales.noise / self.point.scales.outputscale
 
 
-class PartialEvidence(NamedTuple):
-    """Evidence of a part of the observations.
+def fit_families(
+    evidence: ExactKernelEvidence | Sequence[ExactKernelEvidence],
+    starts: list[GraphKernel],
+    kept: FixedHyperparameters,
+    minimise: Minimiser = lbfgs,
+    ratios: Sequence[float] | None = None,
+    n_starts: int = N_STARTS,
+) -> FoundKernel:
+    """Maximise the evidence of exact kernels, and take the best of several families.
 
-    Attributes
+    For each family, the first round compares starting points; each of the best ones is then
+    improved in rounds of its own.
+
+    Parameters
     ----------
-    evidence : ExactKernelEvidence
-    name : str
-        The part, in words.
+    evidence
+        Terms of the evidence, for all families or for each.
+    starts
+        A kernel of each family; the first round tries it and the family's own starting points.
+    kept
+        Hyperparameters that are not searched for.
+    minimise
+        The optimiser.
+    ratios
+        Noise ratio of each family at which the search goes on from its start, which is then the
+        only one: where both come from a search on a part of the graph. None: the search is whole.
+    n_starts
+        Number of starting points of each family that are improved.
     """
+    each = evidence if isinstance(evidence, Sequence) else [evidence] * len(starts)
+    search, stopping = Search(minimise), STOPPING if ratios is None else FINISHING
+    found: list[tuple[SearchResult[FloatArray], ExactKernelObjective, int]] = []
+    for family, (own, start) in enumerate(zip(each, starts, strict=True)):
+        objective = ExactKernelObjective(own, start, kept, ratios is not None)
+        if ratios is None:
+            begun = _compared(search, objective, start)[:n_starts]
+        else:
+            begun = [_begun(search, objective, start, ratios[family])]
+        best, n_rounds = begun[0], 1
+        pending = [one.point for one in begun] if best.point.size else []
+        tolerances = stopping.value_tolerance, stopping.gradient_tolerance
+        scaled = replace(
+            stopping,
+            value_tolerance=tolerances[0] / objective.size,
+            gradient_tolerance=tolerances[1] / objective.size,
+        )
+        while pending:
+            origin = pending.pop(0)
+            end = search.improved(objective, origin, scaled)
+            n_rounds += 1
+            if objective.is_at_edge(end.point, origin):  # of a round, which another one goes beyond
+                pending.insert(0, end.point)
+            best = min(best, end, key=lambda one: one.value)
+        found.append((best, objective, n_rounds))
+    family = min(range(len(found)), key=lambda k: found[k][0].value)
+    n_evaluations = sum(objective.n_evaluations for _, objective, _ in found)
+    best, objective, _ = found[family]
+    n_rounds = sum(rounds for _, _, rounds in found)
+    return FoundKernel(objective.at(best.point), family, n_rounds, n_evaluations)
 
-    evidence: ExactKernelEvidence
-    name: str
+
+def _compared(
+    search: Search, objective: ExactKernelObjective, start: GraphKernel
+) -> list[SearchResult[FloatArray]]:
+    """Starting points, the best first, each kernel at the best noise ratio."""
+    kernels = (
+        [start, *start.scan_on(objective.evidence.graph)] if objective.n_parameters else [start]
+    )
+    ratios = START_RATIOS if objective.ratio is None else START_RATIOS[:1]
+    best = [
+        search.ranked(lambda _: objective, [objective.near(kernel, ratio) for ratio in ratios])[0]
+        for kernel in dict.fromkeys(kernels)
+    ]
+    return sorted(best, key=lambda each: each.value)
+
+
+def _begun(
+    search: Search, objective: ExactKernelObjective, start: GraphKernel, ratio: float
+) -> SearchResult[FloatArray]:
+    """One starting point, with its noise ratio or, where that is tiny, a better one.
+
+    A part of the observations hardly tells a small noise from none, and there the evidence is flat.
+    """
+    chosen = objective.at_ratio(start, ratio)
+    if not chosen.size:
+        return SearchResult(chosen, 0.0)
+    candidates = [chosen]
+    if objective.ratio is None and chosen[-1] < np.log(START_RATIOS[1]):
+        candidates += [np.append(chosen[:-1], np.log(other)) for other in START_RATIOS[1:]]
+    return search.ranked(lambda _: objective, candidates)[0]
+
+
+def fit_kernel(
+    start: GraphKernel,
+    make_prior: Callable[[GraphKernel], GraphPrior],
+    make_evidence: EvidenceFactory,
+    outputscale: float | None = None,
+    noise: float | None = None,
+    max_rounds: int = MAX_ROUNDS,
+    scan_starts: bool = True,
+    minimise: Minimiser = lbfgs,
+    graph: Graph | None = None,
+) -> tuple[GraphKernel, SearchResult[FloatArray]]:
+    """Maximise the evidence over the kernel's parameters, output scale and noise.
+
+    A length law, a number of hops and so a draw of walks are made for one place in parameter space.
+    So the fit alternates (MATH 9): make the prior for the best parameters so far, move at most
+    a factor with its draw kept, and start again, until it stays.
+
+    Parameters
+    ----------
+    start
+        A kernel of the family; round zero tries it and the family's own starting points, each with
+        its own walks.
+    make_prior
+        Makes the prior for a place in parameter space (plans hops, draws walks).
+    make_evidence
+        Makes the evidence of a prior.
+    outputscale, noise
+        Values to keep; None to fit.
+    max_rounds
+        Largest number of rounds, the scan not counted.
+    scan_starts
+        Whether the family's own starting points are tried too.
+    minimise
+        The optimiser, for kernels of several parameters.
+    graph
+        The graph, whose unit of time starting points are multiples of; None for one step.
+
+    Raises
+    ------
+    NumericalError
+        No starting point has a finite evidence.
+    """
+    search = Search(minimise)
+
+    def objective(theta: FloatArray) -> RoundObjective:
+        prior = make_prior(start.with_theta(theta))
+        return RoundObjective(prior, make_evidence, outputscale, noise)
+
+    def scanned(kernels: Sequence[GraphKernel]) -> SearchResult[FloatArray]:
+        starts = list(dict.fromkeys(kernels))
+        with suppress(NumericalError):  # walks are of no use to kernels that are too wide
+            best = search.ranked(objective, [kernel.theta for kernel in starts])[0]
+            if best.value < REFUSED:
+                search.n_evaluations = len(starts)
+                return best
+        raise NumericalError(
+            f"evidence: expected a finite value at one of {len(starts)} starting points, got "
+            f"none (the first is {kernels[0]!r}); use length_law='matched'"
+        )
+
+    starts = start.scan() if graph is None else start.scan_on(graph)
+    try:
+        found = scanned([start, *starts] if scan_starts else [start])
+    except NumericalError:
+        if scan_starts:
+            raise
+        found = scanned(starts)
+    theta, value, n_rounds, settled = found.point, found.value, 1, not found.point.size
+    while n_rounds <= max_rounds and not settled:
+        current = objective(theta)
+        search.improved(current, theta, ROUND_STOPPING)
+        (value, moved), before = current.best, theta
+        theta, settled = moved, float(np.abs(moved - before).max()) < SETTLED
+        n_rounds += 1
+    return start.with_theta(theta), SearchResult(
+        theta, value, converged=settled, n_evaluations=search.n_evaluations, n_rounds=n_rounds,
+        settled=settled,
+    )  # fmt: skip
 
 
 @dataclass
@@ -735,18 +602,18 @@ class NodeSearcher:
             return self._search_all(route, n_evaluations)
         compared = self._compare(self.kernels, range(len(self.kernels)))
         found = self._finished(compared)
-        if not self.stand_ins or self._may_condition(found.point):
+        if not self.stand_ins or self._may_condition(found):
             return found
-        other = self._stand_in(compared, found.point)
+        other = self._stand_in(compared, found)
         return found if other is None else self._finished([other])
 
-    def _finished(self, compared: Sequence[FamilyFit]) -> FoundKernel:
+    def _finished(self, compared: Sequence[FoundKernel]) -> FoundKernel:
         """Go on from the best of a comparison, best first, as far as the budget lasts."""
         best, *rest = compared[:2]
         route = self._route(best)
         if route is None:
             effort = sum(c.n_evaluations for c in compared)
-            return FoundKernel(best.point, False, 1, effort, True, best.family)
+            return replace(best, n_rounds=1, n_evaluations=effort, is_whole=False)
         plans = [(best, route)]
         for other in rest:
             way = self._route(other) if self._is_close(best, other) else None
@@ -754,13 +621,13 @@ class NodeSearcher:
                 plans.append((other, way))
         return self._go_on(plans)
 
-    def _is_close(self, best: FamilyFit, other: FamilyFit) -> bool:
+    def _is_close(self, best: FoundKernel, other: FoundKernel) -> bool:
         """Whether the part cannot tell a family from the best one: by nats, or by chance.
 
         The differences of the pieces, which are independent, have a standard error.
         """
         gap = other.point.value - best.point.value
-        evidence = self._part.evidence
+        evidence, _ = self._part
         if gap <= CLOSE or not isinstance(evidence, PiecesEvidence) or len(evidence.parts) < 2:
             return gap <= CLOSE
         laws = [
@@ -774,15 +641,13 @@ class NodeSearcher:
         """Search every family over its starting points with all observations."""
         start = time.perf_counter()
         limited = self._limited(10 * n_evaluations)
-        point, state = fit_families(route.make(), list(self.kernels), self.kept, limited)
+        found = fit_families(route.make(), list(self.kernels), self.kept, limited)
         self._note("search", f"{route.name}: {route.reason}", route.forecast(n_evaluations), start)
-        return FoundKernel(
-            point, True, state.n_rounds, state.n_evaluations, not self._is_late(), state.family
-        )
+        return replace(found, converged=not self._is_late())
 
     @cached_property
-    def _part(self) -> PartialEvidence:
-        """The part of the observations on which families are compared."""
+    def _part(self) -> tuple[ExactKernelEvidence, str]:
+        """The part of the observations on which families are compared, and its name."""
         graph, nodes, targets, seed = self.data
         distinct = np.unique(nodes)
         sizes = piece_sizes(graph.n_nodes, distinct.size)
@@ -792,11 +657,11 @@ class NodeSearcher:
         if cut <= MOST_CUT and n_inside >= min(LEAST_IN_PIECES, nodes.size):
             self._check(sizes.forecast())
             evidence: ExactKernelEvidence = PiecesEvidence(graph, pieces, nodes, targets)
-            return PartialEvidence(evidence, f"{len(pieces)} pieces of {sizes.n_nodes} nodes")
+            return evidence, f"{len(pieces)} pieces of {sizes.n_nodes} nodes"
         self._check(cluster_forecast(graph, distinct.size))
         chosen = choose_clusters(graph, nodes, seed)
         evidence = ClusterEvidence(graph, nodes[chosen], targets[chosen])
-        return PartialEvidence(evidence, f"{chosen.size} observations")
+        return evidence, f"{chosen.size} observations"
 
     def _check(self, forecast: Forecast) -> None:
         """Refuse a comparison that is over the budget."""
@@ -808,47 +673,45 @@ class NodeSearcher:
 
     def _compare(
         self, kernels: Sequence[GraphKernel], families: Sequence[int | None]
-    ) -> list[FamilyFit]:
+    ) -> list[FoundKernel]:
         """Search each family on the part; the best one first."""
         start = time.perf_counter()
         evidence, name = self._part
-        found: list[FamilyFit] = []
+        found: list[FoundKernel] = []
         seconds = self._expected.seconds
         tell(f"compare {len(kernels)} kernels on {name}, forecast {seconds:.2g} s")
         with threadpool_limits(1, "blas"):  # matrices of a hundred rows: threads would only wait
             for kernel, family in zip(kernels, families, strict=True):
-                point, state = fit_families(
-                    evidence, [kernel], self.kept, self.minimise, n_starts=1
-                )  # fmt: skip
-                found.append(FamilyFit(family, point, state.n_evaluations))
+                own = fit_families(evidence, [kernel], self.kept, self.minimise, n_starts=1)
+                found.append(replace(own, family=family, is_whole=False))
         found.sort(key=lambda c: c.point.value)
         words = f"{len(found)} kernels on {name} with {evidence.n_targets} observations"
         self._note("compare", words, self._expected, start)
         return found
 
-    def _posterior(self, point: EvaluatedKernel) -> Forecast:
-        return self.posterior(point.kernel, point.scales.noise / point.scales.outputscale)
+    def _posterior(self, found: FoundKernel) -> Forecast:
+        return self.posterior(found.point.kernel, found.ratio)
 
-    def _may_condition(self, point: EvaluatedKernel) -> bool:
+    def _may_condition(self, found: FoundKernel) -> bool:
         """Whether the posterior of a kernel keeps to the budget."""
-        forecast = self._posterior(point)
+        forecast = self._posterior(found)
         if current_budget().seconds is None:
             return forecast.seconds <= POSTERIOR_SECONDS and current_budget().allows(forecast)
         return current_budget().allows(forecast, 1.0 - SEARCH_SHARE)
 
-    def _stand_in(self, compared: Sequence[FamilyFit], point: EvaluatedKernel) -> FamilyFit | None:
+    def _stand_in(self, compared: Sequence[FoundKernel], found: FoundKernel) -> FoundKernel | None:
         """The best kernel on the part whose posterior costs far less; None if there is none."""
         others = self._compare(self.stand_ins, [None] * len(self.stand_ins))
-        seconds = self._posterior(point).seconds
-        cheap = [c for c in others if self._posterior(c.point).seconds <= CHEAPER * seconds]
-        cheap = [c for c in cheap if self._may_condition(c.point)]
+        seconds = self._posterior(found).seconds
+        cheap = [c for c in others if self._posterior(c).seconds <= CHEAPER * seconds]
+        cheap = [c for c in cheap if self._may_condition(c)]
         if not cheap:
             return None
         lost = cheap[0].point.value - compared[0].point.value
         side = "less" if lost > 0 else "more"
         words = (
-            f"{cheap[0].point.kernel!r} in place of {point.kernel!r}, whose posterior takes "
-            f"{seconds:.2g} s: {abs(lost):.3g} nats {side} on {self._part.evidence.n_targets} "
+            f"{cheap[0].point.kernel!r} in place of {found.point.kernel!r}, whose posterior takes "
+            f"{seconds:.2g} s: {abs(lost):.3g} nats {side} on {self._part[0].n_targets} "
             "observations"
         )
         self.steps.append(Step("replace", words, 0.0, 0.0))
@@ -861,7 +724,7 @@ class NodeSearcher:
             return PATIENCE + PATIENCE_PER_NODE * self.data.graph.n_nodes
         return SEARCH_SHARE * limit - (time.perf_counter() - self._begin)
 
-    def _route(self, compared: FamilyFit) -> EvidenceRoute | None:
+    def _route(self, compared: FoundKernel) -> EvidenceRoute | None:
         """The cheapest way to all observations; None where it is over the budget."""
         route = cheapest_route(self.data, compared.point.kernel, compared.ratio, MORE_EVALUATIONS)
         if route is None or not current_budget().allows(route.forecast(1)):
@@ -874,7 +737,7 @@ class NodeSearcher:
         fewest = route.forecast(FEWEST).seconds + other.forecast(FEWEST).seconds
         return seconds[1] <= max(DEARER * seconds[0], MODERATE) and fewest <= self._seconds()
 
-    def _go_on(self, plans: Sequence[tuple[FamilyFit, EvidenceRoute]]) -> FoundKernel:
+    def _go_on(self, plans: Sequence[tuple[FoundKernel, EvidenceRoute]]) -> FoundKernel:
         """Go on from the best kernels of the part with all observations.
 
         Where a way refuses all kernels, the result is the best kernel of the part.
@@ -892,20 +755,20 @@ class NodeSearcher:
         limited = self._limited(most, evidences)
         kernels, ratios = [c.point.kernel for c, _ in plans], [c.ratio for c, _ in plans]
         try:
-            point, state = fit_families(evidences, kernels, self.kept, limited, ratios)
+            found = fit_families(evidences, kernels, self.kept, limited, ratios)
         except NumericalError:
             if not any(evidence.n_refused for evidence in evidences):
                 raise
             best, route = plans[0]
             words = f"{route.name}: {route.reason}, refused all kernels near {best.point.kernel!r}"
             self._note("search", words, forecast, start)
-            return FoundKernel(best.point, False, 1, limited.n_evaluations, True, best.family)
-        compared, route = plans[state.family]
+            effort = limited.n_evaluations
+            return replace(best, n_rounds=1, n_evaluations=effort, is_whole=False)
+        assert found.family is not None
+        compared, route = plans[found.family]
         words = f"{route.name}: {route.reason}, {limited.n_evaluations} evaluations"
         self._note("search", words, forecast, start)
-        return FoundKernel(
-            point, True, state.n_rounds, state.n_evaluations, not self._is_late(), compared.family
-        )
+        return replace(found, converged=not self._is_late(), family=compared.family)
 
     def _is_late(self) -> bool:
         """Whether the seconds that the search may take by its budget have passed."""

@@ -4,7 +4,7 @@ Files of meshes with fields, and of roads:
 
 | function | files |
 |---|---|
-| `write_mesh(path, mesh, mean=mean, std=std)` | .vtu, .vtk, .ply, .glb, .gltf |
+| `write_mesh(path, mesh, mean=mean, std=std)` | .vtu, .vtk, .ply |
 | `read_roads(path)` | .gpkg, .geojson, .shp, .graphml, .gml, networkx graphs |
 | `write_roads(path, roads, mean=mean, std=std)` | .gpkg, .geojson |
 | `write_time_map(path, layers, times)` | .gpkg, .geojson: a law over places and times |

@@ -33,20 +33,15 @@ from coupledgp.ground.visible import warn
 from coupledgp.random import FloatArray, IntArray
 
 Location = Literal["vertices", "faces"]
+Columns = dict[str, FloatArray]
+VTK = "writing .vtu and .vtk"
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 # Red, green, blue and opacity of a place without a value.
 GREY = (0xC9, 0xCE, 0xD3, 0xFF)
-# A dull surface that is seen from both sides and shows the vertices' colours as they are.
-MATERIAL = {
-    "name": "values",
-    "doubleSided": True,
-    "pbrMetallicRoughness": {"metallicFactor": 0.0, "roughnessFactor": 1.0},
-}
-LINEAR = "_LINEAR_COLOUR"
 # Rounding of coordinates to single precision that goes without a warning, relative to the extent.
 ROUNDING = 1e-6
 # Names that the formats use themselves.
-TAKEN = ("x", "y", "z", "red", "green", "blue", "alpha", "vertex_indices", "color_0", "position")
+TAKEN = ("x", "y", "z", "red", "green", "blue", "alpha", "vertex_indices")
 
 
 @dataclass(frozen=True)
@@ -90,13 +85,10 @@ def write_mesh(
     |---|---|---|
     | .vtu, .vtk | point data and cell data, float64 | ParaView, PyVista, meshio |
     | .ply | properties of vertices and faces, float64; colours | MeshLab, Blender, trimesh |
-    | .glb, .gltf | attributes `_MEAN`, `_STD`, float32; colours | browsers, Blender, trimesh |
 
     Colours are those of the field `mean`, or of the first one without it: viridis from its least to
     its greatest value, grey where it is NaN. Of a PLY, PyVista reads colours alone, and meshio no
-    properties of faces; .vtu is the format for them. glTF has no values of faces: where there are
-    any, every face gets three vertices of its own that carry them. VTK files need the extra
-    `geo`.
+    properties of faces; .vtu is the format for them. VTK files need the extra `geo`.
 
     Parameters
     ----------
@@ -109,8 +101,7 @@ def write_mesh(
         `"vertices"` or `"faces"`, for meshes with as many vertices as faces. Else the number of
         values tells where they are.
     **fields
-        Values by name, (v,) or (f,). Names are letters, digits and underscores. NaN is allowed but
-        in glTF, whose standard has no NaN. Vertices that no face uses are left out of glTF.
+        Values by name, (v,) or (f,), NaN where missing. Names are letters, digits and underscores.
 
     Raises
     ------
@@ -128,43 +119,23 @@ def write_mesh(
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     cgp.write_mesh(f"{folder}/sphere.ply", sphere, height=sphere.vertices[:, 2])
     """
-    kind = mesh_format(path)
-    checked = checked_fields(mesh, location, fields)
-    with written_whole(path) as temporary:
-        save_mesh(temporary, kind, checked)
-
-
-def mesh_format(path: str | os.PathLike[str], name: str = "path") -> str:
-    """The extension of a path, which must be one of a format; `name` names the path in errors."""
     kind = Path(path).suffix.lower()
     if kind not in WRITERS:
-        raise wrong(name, f"a file ending in {', '.join(WRITERS)}", os.fspath(path))
+        raise wrong("path", f"a file ending in {', '.join(WRITERS)}", os.fspath(path))
     if kind in (".vtu", ".vtk"):
-        _meshio()
-    return kind
-
-
-def _meshio() -> Any:
-    return library("meshio", "writing .vtu and .vtk")
-
-
-def save_mesh(path: Path, kind: str, fields: MeshFields) -> None:
-    """Write the file at a path of any name, in the format of an extension."""
-    WRITERS[kind](path, fields)
-
-
-def checked_fields(mesh: Any, location: str | None, fields: Mapping[str, ArrayLike]) -> MeshFields:
-    """Check a mesh and fields of it, and sort the fields by their location."""
+        library("meshio", VTK)
     vertices, faces = _geometry(mesh)
     if location is not None:
         check_choice(location, ("vertices", "faces"), "location")
     counts = {"vertices": len(vertices), "faces": len(faces)}
-    placed: dict[str, dict[str, FloatArray]] = {"vertices": {}, "faces": {}}
+    placed: dict[str, Columns] = {"vertices": {}, "faces": {}}
     for name, given in fields.items():
         _check_name(name, fields)
         values = _values(given, name)
         placed[_location(name, values.size, counts, location)][name] = values
-    return MeshFields(vertices, faces, placed["vertices"], placed["faces"])
+    checked = MeshFields(vertices, faces, placed["vertices"], placed["faces"])
+    with written_whole(path) as temporary:
+        WRITERS[kind](temporary, checked)
 
 
 def _geometry(mesh: Any) -> tuple[FloatArray, IntArray]:
@@ -238,7 +209,7 @@ def _location(name: str, size: int, counts: Mapping[str, int], given: str | None
 
 
 def _write_vtk(path: Path, mesh: MeshFields, file_format: str) -> None:
-    meshio = _meshio()
+    meshio = library("meshio", VTK)
     content = meshio.Mesh(
         mesh.vertices,
         [("triangle", mesh.faces)],
@@ -267,85 +238,6 @@ def _write_ply(path: Path, mesh: MeshFields) -> None:
     path.write_bytes(trimesh.exchange.ply.export_ply(solid, vertex_normal=False))
 
 
-def _write_gltf(path: Path, mesh: MeshFields, binary: bool) -> None:
-    vertices, faces, values = _corners(mesh)
-    bad = [name for name, value in values.items() if np.isnan(value).any()]
-    if bad:
-        raise InvalidInputError(f"{bad[0]}: expected finite values, as glTF has no NaN")
-    found = mesh.coloured()
-    if found is not None:
-        place, levels = found
-        colours = value_colours(levels)
-        if mesh.at_faces:
-            colours = np.repeat(colours, 3, axis=0) if place == "faces" else (
-                colours[mesh.faces.ravel()]
-            )  # fmt: skip
-        else:
-            colours = colours[np.unique(mesh.faces)]
-    path.write_bytes(gltf_bytes(vertices, faces, values, colours if found else None, binary))
-
-
-def _corners(mesh: MeshFields) -> tuple[FloatArray, IntArray, dict[str, FloatArray]]:
-    """The mesh with all fields at vertices; fields of faces give each face vertices of its own.
-
-    Vertices that no face uses are left out.
-    """
-    if not mesh.at_faces:
-        used, faces = np.unique(mesh.faces, return_inverse=True)
-        values = {name: value[used] for name, value in mesh.at_vertices.items()}
-        return mesh.vertices[used], faces.reshape(-1, 3), values
-    corners = mesh.faces.ravel()
-    values = {name: value[corners] for name, value in mesh.at_vertices.items()}
-    values |= {name: np.repeat(value, 3) for name, value in mesh.at_faces.items()}
-    return mesh.vertices[corners], np.arange(corners.size).reshape(-1, 3), values
-
-
-def gltf_bytes(
-    vertices: FloatArray,
-    faces: IntArray,
-    values: Mapping[str, FloatArray],
-    colours: NDArray[np.uint8] | None,
-    binary: bool,
-) -> bytes:
-    """Return the bytes of a .glb file, or of a .gltf file that holds its buffers itself.
-
-    Attributes are named by an underscore and capitals, as the standard asks of an application's own
-    ones, and are in single precision, as are coordinates: they are stored relative to the mesh's
-    centre, which the node's translation holds. Colours (v, 4) are stored in linear light, in which
-    the standard reads them.
-    """
-    trimesh = importlib.import_module("trimesh")
-    exchange = trimesh.exchange.gltf
-    centre = (vertices.min(axis=0) + vertices.max(axis=0)) / 2
-    mesh = trimesh.Trimesh(vertices - centre, faces, process=False)
-    for name, value in values.items():
-        mesh.vertex_attributes[f"_{name.upper()}"] = value
-    if colours is not None:
-        mesh.vertex_attributes[LINEAR] = linear_light(colours)
-    scene = trimesh.Scene()
-    placed = np.eye(4)
-    placed[:3, 3] = centre
-    scene.add_geometry(mesh, node_name="mesh", geom_name="mesh", transform=placed)
-    if binary:
-        return bytes(
-            exchange.export_glb(scene, include_normals=False, tree_postprocessor=_finished)
-        )
-    files = exchange.export_gltf(
-        scene, include_normals=False, merge_buffers=True, embed_buffers=True,
-        tree_postprocessor=_finished,
-    )  # fmt: skip
-    return bytes(files["model.gltf"])
-
-
-def _finished(tree: dict[str, Any]) -> None:
-    """Name the colours as the standard does, and give the mesh its material."""
-    tree["materials"] = [MATERIAL]
-    (part,) = tree["meshes"][0]["primitives"]
-    part["material"] = 0
-    if LINEAR in part["attributes"]:
-        part["attributes"]["COLOR_0"] = part["attributes"].pop(LINEAR)
-
-
 def value_colours(values: FloatArray) -> NDArray[np.uint8]:
     """Colours (n, 4) of values (n,), viridis from the least to the greatest; grey without value."""
     from matplotlib import colormaps
@@ -359,31 +251,18 @@ def value_colours(values: FloatArray) -> NDArray[np.uint8]:
     return rgba
 
 
-def linear_light(colours: NDArray[np.uint8]) -> FloatArray:
-    """Colours (n, 4) from 0 to 1 in linear light, from those of a screen (sRGB, IEC 61966-2-1)."""
-    shares = colours / 255.0
-    rgb = shares[:, :3]
-    linear = np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
-    return np.concatenate([linear, shares[:, 3:]], axis=1)
-
-
-GLTF = (".glb", ".gltf")
 WRITERS: dict[str, Callable[[Path, MeshFields], None]] = {
     ".vtu": lambda path, mesh: _write_vtk(path, mesh, "vtu"),
     ".vtk": lambda path, mesh: _write_vtk(path, mesh, "vtk"),
     ".ply": _write_ply,
-    ".glb": lambda path, mesh: _write_gltf(path, mesh, binary=True),
-    ".gltf": lambda path, mesh: _write_gltf(path, mesh, binary=False),
 }
 
 
-PURPOSE = "writing maps over time"
 # Most features of a file: GDAL takes about a second for a hundred thousand.
 MAX_FEATURES = 5_000_000
 DRIVERS = {".gpkg": "GPKG", ".geojson": "GeoJSON"}
 # Columns that the files have besides the fields.
 OWN = ("geometry", "fid", "id", "edge", "node", "source", "target", "length", "row")
-Columns = dict[str, FloatArray]
 
 
 def write_roads(
@@ -440,15 +319,15 @@ def write_roads(
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     cgp.write_roads(f"{folder}/speed.gpkg", roads, location="nodes", speed=[50.0, 30.0])
     """
-    kind = road_format(path, roads)
-    layers = road_layers(kind, roads, location, fields)
+    kind = map_format(path, roads.crs)
+    at_edges, at_nodes = _sorted_fields(roads, location, fields)
+    layers: dict[str, Any] = {}
+    if at_edges or not at_nodes or kind == ".gpkg":
+        layers["edges"] = _edge_table(roads, at_edges)
+    if at_nodes:
+        layers["nodes"] = _node_table(roads, at_nodes)
     with written_whole(path) as temporary:
         save_roads(temporary, kind, layers)
-
-
-def road_format(path: str | os.PathLike[str], roads: RoadNetwork, name: str = "path") -> str:
-    """The extension of a path, which must be one of a format; `name` names the path in errors."""
-    return map_format(path, roads.crs, name)
 
 
 def map_format(path: str | os.PathLike[str], crs: str | None, name: str = "path") -> str:
@@ -462,19 +341,6 @@ def map_format(path: str | os.PathLike[str], crs: str | None, name: str = "path"
             "system; write a .gpkg, or name their crs"
         )
     return kind
-
-
-def road_layers(
-    kind: str, roads: RoadNetwork, location: str | None, fields: Mapping[str, ArrayLike]
-) -> dict[str, Any]:
-    """The tables (`geopandas.GeoDataFrame`) of edges and nodes that a file of the kind holds."""
-    at_edges, at_nodes = _sorted_fields(roads, location, fields)
-    layers: dict[str, Any] = {}
-    if at_edges or not at_nodes or kind == ".gpkg":
-        layers["edges"] = _edge_table(roads, at_edges)
-    if at_nodes:
-        layers["nodes"] = _node_table(roads, at_nodes)
-    return layers
 
 
 def save_roads(path: Path, kind: str, layers: Mapping[str, Any]) -> None:
@@ -532,7 +398,7 @@ def _refuse(name: str, values: FloatArray, counts: dict[str, int], fitting: list
 def _edge_table(roads: RoadNetwork, fields: Columns) -> Any:
     shapely = library("shapely", "writing roads")
     sizes = [len(line) for line in roads.lines]
-    places = _coordinates(roads, np.concatenate(roads.lines))
+    places = np.concatenate(roads.lines) / roads.plane.unit
     lines = shapely.linestrings(places, indices=np.repeat(np.arange(len(sizes)), sizes))
     names = _names(roads)
     columns = {
@@ -547,14 +413,8 @@ def _edge_table(roads: RoadNetwork, fields: Columns) -> Any:
 
 
 def _node_table(roads: RoadNetwork, fields: Columns) -> Any:
-    shapely = library("shapely", "writing roads")
-    points = shapely.points(_coordinates(roads, roads.positions))
+    points = library("shapely", "writing roads").points(roads.positions / roads.plane.unit)
     return _table(roads, {"node": _names(roads), **fields}, points)
-
-
-def _coordinates(roads: RoadNetwork, places: FloatArray) -> FloatArray:
-    """Places (p, 2) in the units of the roads' coordinate system."""
-    return places / roads.plane.unit
 
 
 def _names(roads: RoadNetwork) -> Any:
@@ -708,8 +568,8 @@ def _stamps(times: Sequence[Any], kind: str) -> Any:
 
 def _time_table(layer: TimeLayer, stamps: Any, crs: str | None) -> Any:
     """A table of all places at the first time, then at the second, and so on."""
-    geopandas = library("geopandas", PURPOSE)
-    shapely = library("shapely", PURPOSE)
+    geopandas = library("geopandas", "writing maps over time")
+    shapely = library("shapely", "writing maps over time")
     n, n_times = len(layer.places), len(stamps)
     shapes = dict.fromkeys(layer.columns, (n,)) | dict.fromkeys(layer.fields, (n, n_times))
     for name, values in (*layer.columns.items(), *layer.fields.items()):

@@ -176,8 +176,6 @@ WRITERS: dict[str, Callable[[Path], Any]] = {
     "m.vtu": lambda path: cgp.write_mesh(path, MESH, mean=HEIGHT),
     "m.vtk": lambda path: cgp.write_mesh(path, MESH, mean=HEIGHT),
     "m.ply": lambda path: cgp.write_mesh(path, MESH, mean=HEIGHT),
-    "m.glb": lambda path: cgp.write_mesh(path, MESH, mean=HEIGHT),
-    "m.gltf": lambda path: cgp.write_mesh(path, MESH, mean=HEIGHT),
     "drawn.svg": lambda path: drawn().save_pictures(path.parent),
     "drawn.png": lambda path: drawn().save_pictures(path.parent, "png"),
     "numbers.csv": lambda path: long_report().save_tables(path.parent),

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from coupledgp.fields import read_roads as read_roads
     from coupledgp.fields import write_mesh as write_mesh
     from coupledgp.fields import write_roads as write_roads
-    from coupledgp.fields.regressor import FieldGPRegressor as FieldGPRegressor
-    from coupledgp.fields.regressor import next_sensors as next_sensors
+    from coupledgp.fields.estimator import FieldGPRegressor as FieldGPRegressor
+    from coupledgp.fields.estimator import next_sensors as next_sensors
     from coupledgp.graphs import Graph as Graph
     from coupledgp.graphs.choice import choose_graph as choose_graph
     from coupledgp.graphs.classifier import GraphGPClassifier as GraphGPClassifier
@@ -57,7 +57,7 @@ else:
         "diagnostics.study": "coupling_study",
         "features": "gram_loss",
         "fields": "LaplaceOperator RoadNetwork read_roads write_mesh write_roads",
-        "fields.regressor": "FieldGPRegressor next_sensors",
+        "fields.estimator": "FieldGPRegressor next_sensors",
         "graphs": "Graph",
         "graphs.choice": "choose_graph",
         "graphs.classifier": "GraphGPClassifier",

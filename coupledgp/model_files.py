@@ -15,7 +15,7 @@ from typing import Any, Literal
 from coupledgp.core.process_estimator import ProcessEstimator
 from coupledgp.core.stored import MODEL_CLASSES
 from coupledgp.errors import InvalidInputError
-from coupledgp.fields.regressor import FieldGPRegressor
+from coupledgp.fields.estimator import FieldGPRegressor
 from coupledgp.graphs.classifier import GraphGPClassifier
 from coupledgp.graphs.regressors import ExactGraphGPRegressor, GraphGPRegressor
 from coupledgp.ground.codec import read_file

@@ -38,7 +38,7 @@ visits = sample_walks(graph, 4, 0.2, generator=3).visits
 """
 NO_CACHE = f"""{WALK}
 import numba
-from coupledgp.graphs import columns as module
+from coupledgp.graphs import walks as module
 
 print(visits.nodes.sum(), visits.counts.sum(), cgp.__file__)
 print(module.merge_columns.dispatcher.stats.cache_path)

@@ -14,8 +14,8 @@ from coupledgp.couplings import (
 )
 from coupledgp.graphs import Graph
 from coupledgp.graphs.page_rank import eigenmoves, exact_pagerank, pagerank, solve_pagerank_sigma
-from coupledgp.graphs.walk_reference import plain_ends
 from coupledgp.graphs.walk_steps import moves_of
+from coupledgp.graphs.walk_visits import plain_ends
 from coupledgp.graphs.walks import walk_ends
 from tests.graph_cases import assert_mean_is, copies, karate, weighted_graph
 

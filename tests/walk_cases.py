@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from coupledgp.graphs.walk_columns import merge_columns
 from coupledgp.graphs.walk_steps import Moves
 from coupledgp.graphs.walk_visits import Visits, form_of, starts
-from coupledgp.graphs.walks import Engine
+from coupledgp.graphs.walks import Engine, merge_columns
 from coupledgp.random import IntArray
 
 

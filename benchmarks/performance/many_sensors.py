@@ -28,15 +28,15 @@ import coupledgp as cgp
 from coupledgp.core.process import Data
 from coupledgp.features import FourierFeatures
 from coupledgp.fields.covariance import FieldCovariance
-from coupledgp.fields.locations import location_positions, location_rows
-from coupledgp.fields.precise_search import N_FREQUENCIES, fit_precise
-from coupledgp.fields.precision import FieldPrecision, flat_variance
-from coupledgp.fields.precision_evidence import (
+from coupledgp.fields.evidence import (
     FieldPrecisionEvidence,
     FieldScales,
     PositionFeatures,
     evidence_at_ratios,
 )
+from coupledgp.fields.locations import location_positions, location_rows
+from coupledgp.fields.precision import FieldPrecision, flat_variance
+from coupledgp.fields.search import N_FREQUENCIES, fit_precise
 from coupledgp.kernels.fields import FieldKernel, PositionKernel, WhittleMatern
 
 RANGE, RATIOS = 0.6, np.array([1e-3, 1e-2, 1e-1])

@@ -20,9 +20,9 @@ from coupledgp.datasets import SHAPES, shape
 from coupledgp.errors import InvalidInputError
 from coupledgp.fields import mesh_files
 from coupledgp.fields.locations import Locations
-from coupledgp.fields.projection import LONLAT
-from coupledgp.fields.projection import METRES as NOWHERE
 from coupledgp.fields.road_files import LINES, MARKUP, parse_markup, with_int_names
+from coupledgp.fields.roads import LONLAT
+from coupledgp.fields.roads import METRES as NOWHERE
 from coupledgp.ground.validation import check_choice, wrong
 from coupledgp.random import IntArray
 

@@ -23,9 +23,9 @@ from coupledgp.datasets import SHAPES
 from coupledgp.errors import InvalidInputError
 from coupledgp.fields import Locations
 from coupledgp.fields.locations import location_positions
-from coupledgp.fields.mesh_output import WRITERS as MESHES
-from coupledgp.fields.road_output import DRIVERS as ROADS
-from coupledgp.fields.road_output import road_format
+from coupledgp.fields.output import DRIVERS as ROADS
+from coupledgp.fields.output import WRITERS as MESHES
+from coupledgp.fields.output import map_format
 
 OWN = ("operator", "graph", "kernel", "likelihood", "random_state", "progress", "missing")
 # Columns that name sensors.
@@ -186,7 +186,8 @@ class Request(SimpleNamespace):
             needed = "a mesh" if ending in MESHES else "roads, or nodes with --positions"
             raise InvalidInputError(f"--output: a {ending} needs {needed}, got {self.path}")
         if ending in ROADS:
-            road_format(self.output, domain.roads, "--output")
+            assert domain.roads is not None  # as it was just checked
+            map_format(self.output, domain.roads.crs, "--output")
         known: tuple[str, ...] = ("nodes",)
         if domain.operator is None and domain.mesh is not None:
             known = (self.source.nodes or "faces",)

@@ -101,7 +101,7 @@ def _read(source: Path, kind: str, as_text: Sequence[str] | None) -> pd.DataFram
     if kind in EXCEL:
         return pd.read_excel(source)
     if kind in POINTS:
-        from coupledgp.fields.road_lines import read_layer
+        from coupledgp.fields.road_files import read_layer
         from coupledgp.graphs.forms import with_coordinates
 
         library("geopandas", "reading points")

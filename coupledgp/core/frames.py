@@ -8,10 +8,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from coupledgp.fields import LaplaceOperator, Locations
-from coupledgp.fields.estimator import are_labels
-from coupledgp.fields.locations import location_positions
-from coupledgp.ground.validation import real_array
 from coupledgp.random import FloatArray
 
 LAW_COLUMNS = ("mean", "std", "lower", "upper")
@@ -46,21 +42,3 @@ def law_frame(
         index = pd.MultiIndex.from_arrays(levels, names=list(index))
         index = index if index.nlevels > 1 else levels[0].rename(index.names[0])
     return frame if index is None else frame.set_axis(index)
-
-
-def place_index(operator: LaplaceOperator, places: Any) -> dict[str, Any] | None:
-    """Names of places of a field: labels or numbers of vertices, or coordinates as they are given.
-
-    None for locations on a network without positions.
-    """
-    if isinstance(places, Locations):
-        if operator.positions is None:
-            return None
-        found = location_positions(places.points, operator.positions)
-    elif are_labels(operator, places if isinstance(places, (list, tuple)) else np.asarray(places)):
-        return {"vertex" if operator.dimension == 2 else "node": list(places)}
-    else:
-        found = real_array(places, "places")
-    degrees = operator.origin is not None and not isinstance(places, Locations)
-    names = ("longitude", "latitude") if degrees else ("x", "y", "z")
-    return dict(zip(names, found.T, strict=False))

@@ -23,8 +23,7 @@ from coupledgp.core.process import (
 )
 from coupledgp.core.units import Units
 from coupledgp.errors import InvalidInputError, ModelFileError
-from coupledgp.fields.precise_process import PreciseFieldGP
-from coupledgp.fields.process import ROUNDING, FieldHyperparameters
+from coupledgp.fields.process import ROUNDING, FieldHyperparameters, PreciseFieldGP
 from coupledgp.graphs.process import NodeGP, NodeHyperparameters
 from coupledgp.ground.codec import check_range, check_shapes, stored
 from coupledgp.ground.tensors import torch

@@ -126,6 +126,11 @@ class RowWeights:
         return float(self.counts.sum())
 
     @property
+    def precision(self) -> float:
+        """`sum_i c_i / r_i`."""
+        return float((self.counts / self.noise).sum())
+
+    @property
     def log_noise(self) -> float:
         """`sum_i c_i log r_i`."""
         return float(self.counts @ np.log(self.noise))

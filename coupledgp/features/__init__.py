@@ -40,18 +40,18 @@ if TYPE_CHECKING:
     from coupledgp.graphs.hops import HopPlan as HopPlan
     from coupledgp.graphs.hops import plan_hops as plan_hops
     from coupledgp.graphs.hops import walked_series as walked_series
-    from coupledgp.graphs.walk_operator import WalkFeatures as WalkFeatures
-    from coupledgp.graphs.walk_sample import Truncation as Truncation
-    from coupledgp.graphs.walk_sample import Walks as Walks
-    from coupledgp.graphs.walk_sample import sample_walk_features as sample_walk_features
-    from coupledgp.graphs.walk_sample import sample_walks as sample_walks
+    from coupledgp.graphs.walk_features import Truncation as Truncation
+    from coupledgp.graphs.walk_features import WalkFeatures as WalkFeatures
+    from coupledgp.graphs.walk_features import Walks as Walks
+    from coupledgp.graphs.walk_features import sample_walk_features as sample_walk_features
+    from coupledgp.graphs.walk_features import sample_walks as sample_walks
     from coupledgp.tables.samplers import FourierSampler as FourierSampler
     from coupledgp.tables.samplers import LaplaceSampler as LaplaceSampler
 else:
     _, __getattr__, __dir__ = attach(__name__, {
         "coupledgp.graphs.hops": "HopPlan plan_hops walked_series",
-        "coupledgp.graphs.walk_operator": "WalkFeatures",
-        "coupledgp.graphs.walk_sample": "Truncation Walks sample_walk_features sample_walks",
+        "coupledgp.graphs.walk_features":
+            "Truncation WalkFeatures Walks sample_walk_features sample_walks",
         "coupledgp.tables.samplers": "FourierSampler LaplaceSampler",
         "hybrid.base": "SoftmaxFeatures",
         "hybrid.clustered": "ClusteredHybridFeatures",

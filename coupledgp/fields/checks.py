@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from coupledgp.errors import InvalidInputError
-from coupledgp.graphs.assembly import check_edge_values
+from coupledgp.graphs.readers import check_edge_values
 from coupledgp.ground.validation import check_choice, check_positive, real_array, wrong
 from coupledgp.random import FloatArray, IntArray
 

@@ -11,8 +11,8 @@ from scipy import sparse
 from scipy.sparse import csgraph
 
 from coupledgp.fields.columns import face_normals
-from coupledgp.fields.cotangents import mesh_matrices
 from coupledgp.fields.locations import ElementLookup, as_points, split_points
+from coupledgp.fields.meshes import mesh_matrices
 from coupledgp.random import FloatArray, IntArray
 
 # Weight up to which a corner of a place has no part in it.

@@ -1,7 +1,16 @@
-"""Triangle meshes, checked and welded, and the fields of operators of meshes and points."""
+"""Triangle meshes, checked and welded, and the fields of operators of meshes and points.
+
+Stiffness and mass of a triangle mesh: intrinsic Delaunay cotangents, or plain ones.
+
+A triangle (i, j, k) with the angle t at k and the area A adds `S_ij -= cot(t) / 2` and
+`M_i += A / 3`, so that `f' S f = int |grad f|^2` for functions that are linear on triangles.
+
+Conforming refinement of triangle meshes: long edges are split at their midpoints.
+"""
 
 from __future__ import annotations
 
+from types import ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,12 +25,11 @@ from coupledgp.fields.checks import (
     chosen_length,
     surface_points,
 )
-from coupledgp.fields.cotangents import mesh_matrices, point_matrices
-from coupledgp.fields.locations import as_points
-from coupledgp.fields.nearest import nearest_places
-from coupledgp.fields.refinement import RefinedMesh, centroid_places, refine
+from coupledgp.fields.locations import as_points, nearest_places
 from coupledgp.graphs.forms import mesh_arrays
+from coupledgp.ground.extras import library
 from coupledgp.ground.validation import check_positive_int, plain_array, wrong
+from coupledgp.ground.visible import warn
 from coupledgp.random import FloatArray, IntArray
 
 # Area, relative to the squared diameter, below which a mesh counts as a curve or a point.
@@ -219,3 +227,276 @@ def refuse_flat(positions: FloatArray, faces: IntArray) -> None:
             f"mesh: expected faces with an area, got {faces.shape[0]} faces whose corners lie on "
             "lines"
         )
+
+
+# Length, relative to the mean length of an edge, by which degenerate triangles are opened.
+MOLLIFY = 1e-5
+# Smallest mass of a vertex, relative to the largest one.
+MASS_FLOOR = 1e-12
+# Share of negative edge weights of plain cotangents above which a warning says so.
+NEGATIVE_SHARE = 0.01
+# Smallest sine of an angle, for cotangents of degenerate triangles.
+LEAST_SINE = 1e-9
+
+
+class Matrices(NamedTuple):
+    """Stiffness (n, n) with rows that add up to zero, and lumped mass (n,)."""
+
+    stiffness: sparse.csr_array
+    mass: FloatArray
+
+
+def mesh_matrices(positions: FloatArray, faces: IntArray) -> Matrices:
+    """Stiffness and mass of a triangle mesh by intrinsic Delaunay triangulation.
+
+    Sharp and Crane, "A Laplacian for nonmanifold triangle meshes" (2020), by the package
+    robust_laplacian; without that package plain cotangents, of which negative weights are clipped.
+
+    Parameters
+    ----------
+    positions
+        Positions (n, 3), each a corner of a face.
+    faces
+        Vertex numbers (f, 3), different ones within a face.
+    """
+    # Any unit of length and any place: the matrices are made at unit size about the origin.
+    low, high = positions.min(axis=0), positions.max(axis=0)
+    size = float(np.linalg.norm(high - low))
+    scaled = np.ascontiguousarray((positions - (low + high) / 2) / size)
+    robust = robust_laplacian()
+    if robust is None:
+        stiffness, mass = plain_cotangents(scaled, faces)
+    else:
+        stiffness, diagonal = robust.mesh_laplacian(scaled, faces, mollify_factor=MOLLIFY)
+        mass = diagonal.diagonal()
+    return clean(stiffness, mass * size**2)
+
+
+def point_matrices(positions: FloatArray, n_neighbors: int) -> Matrices:
+    """Stiffness and mass of points (n, 3) on a surface, by robust_laplacian.
+
+    The union of the points' local Delaunay triangulations, each in the tangent plane of
+    `n_neighbors` neighbours.
+    """
+    robust = library("robust_laplacian", "points: an operator of points")
+    low, high = positions.min(axis=0), positions.max(axis=0)
+    size = float(np.linalg.norm(high - low))
+    scaled = np.ascontiguousarray((positions - (low + high) / 2) / size)
+    try:
+        stiffness, mass = robust.point_cloud_laplacian(
+            scaled, mollify_factor=MOLLIFY, n_neighbors=n_neighbors
+        )
+    except RuntimeError as error:  # points on a line, or otherwise without triangles
+        raise InvalidInputError(f"points: expected points on a surface: {error}") from error
+    return clean(stiffness, mass.diagonal() * size**2)
+
+
+def robust_laplacian() -> ModuleType | None:
+    """The package robust_laplacian, None where it is not installed."""
+    try:
+        import robust_laplacian
+    except ImportError:
+        return None
+    return robust_laplacian
+
+
+def clean(stiffness: sparse.sparray, mass: FloatArray) -> Matrices:
+    """Symmetric to the bit, no positive entries off the diagonal, rows that add up to zero.
+
+    Positive entries, which are rounding on intrinsic Delaunay triangulations, are dropped.
+    """
+    upper = sparse.triu(stiffness + stiffness.T, k=1).tocoo()
+    keep = upper.data < 0
+    return laplacian_matrices(
+        upper.row[keep].astype(np.int64),
+        upper.col[keep].astype(np.int64),
+        -0.5 * upper.data[keep],
+        np.maximum(mass, MASS_FLOOR * mass.max()),
+    )
+
+
+def laplacian_matrices(
+    start: IntArray, end: IntArray, weights: FloatArray, mass: FloatArray
+) -> Matrices:
+    """`S_ij = -w_ij` summed over links (k,) between different vertices, `S_ii = sum_j w_ij`."""
+    n = mass.size
+    half = sparse.coo_array((-weights, (start, end)), shape=(n, n)).tocsr()
+    off = sparse.csr_array(half + half.T)
+    diagonal = sparse.diags_array(-np.asarray(off.sum(axis=1)).ravel(), format="csr")
+    stiffness = sparse.csr_array(off + diagonal)
+    stiffness.sort_indices()
+    return Matrices(stiffness, mass)
+
+
+def plain_cotangents(positions: FloatArray, faces: IntArray) -> tuple[sparse.csr_array, FloatArray]:
+    """Stiffness and mass with the cotangents of the triangles as they are.
+
+    Warns where more than one per cent of the edges have negative weights.
+    """
+    corners = positions[faces]  # (f, 3, 3)
+    double_area = np.linalg.norm(
+        np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0]), axis=1
+    )
+    n, parts = positions.shape[0], []
+    for k in range(3):
+        a = corners[:, (k + 1) % 3] - corners[:, k]
+        b = corners[:, (k + 2) % 3] - corners[:, k]
+        size = np.linalg.norm(a, axis=1) * np.linalg.norm(b, axis=1)
+        cotangent = np.einsum("fd,fd->f", a, b) / np.maximum(double_area, LEAST_SINE * size)
+        ends = np.sort(faces[:, [(k + 1) % 3, (k + 2) % 3]], axis=1)
+        parts.append(sparse.coo_array((-cotangent / 2, (ends[:, 0], ends[:, 1])), shape=(n, n)))
+    upper = sparse.csr_array(sum(part.tocsr() for part in parts))
+    share = float((upper.data > 0).mean())
+    if share > NEGATIVE_SHARE:
+        warn(
+            f"robust_laplacian is not installed, and {share:.0%} of the edges of this mesh have "
+            "negative cotangent weights, which are left out; pip install 'coupledgp[geo]' "
+            "makes a better operator"
+        )
+    mass = np.zeros(n)
+    np.add.at(mass, faces, double_area[:, None] / 6)
+    return sparse.csr_array(upper + upper.T), mass
+
+
+# Largest number of vertices that a refinement may make.
+MAX_VERTICES = 2_000_000
+
+
+class RefinedMesh(NamedTuple):
+    """A refined mesh.
+
+    Attributes
+    ----------
+    positions : FloatArray (n, d)
+        The given vertices first.
+    faces : IntArray (m, 3)
+    parents : IntArray (m,)
+        The given face that each face is a part of.
+    corners : FloatArray (m, 3, 3)
+        Barycentric weights of each face's corners in its given face.
+    """
+
+    positions: FloatArray
+    faces: IntArray
+    parents: IntArray
+    corners: FloatArray
+
+
+def refine(positions: FloatArray, faces: IntArray, max_edge: float | None) -> RefinedMesh:
+    """Split edges until none is longer than `max_edge`; faces stay conforming.
+
+    An edge is split in all faces that share it, so that no vertex lies within the side of a face.
+    One, two or three split edges cut a face into two, three or four; the quadrilateral that two
+    split edges leave is cut by its shorter diagonal.
+
+    Parameters
+    ----------
+    positions
+        Positions (v, d).
+    faces
+        Vertex numbers (f, 3).
+    max_edge
+        Largest length of an edge, in the unit of the positions; None leaves the mesh as it is.
+
+    Raises
+    ------
+    InvalidInputError
+        The refined mesh would have more than two million vertices.
+    """
+    n_faces = faces.shape[0]
+    corners = np.broadcast_to(np.eye(3), (n_faces, 3, 3)).copy()
+    mesh = RefinedMesh(positions, faces, np.arange(n_faces), corners)
+    if max_edge is None:
+        return mesh
+    refuse_many(estimate_vertices(positions, faces, max_edge), max_edge)
+    while True:
+        ends, edge_of = mesh_edges(mesh.faces)
+        lengths = np.linalg.norm(mesh.positions[ends[:, 0]] - mesh.positions[ends[:, 1]], axis=1)
+        long = lengths > max_edge
+        if not long.any():
+            return mesh
+        mesh = split(mesh, ends, edge_of, long)
+        refuse_many(mesh.positions.shape[0], max_edge)
+
+
+def mesh_edges(faces: IntArray) -> tuple[IntArray, IntArray]:
+    """Distinct edges (e, 2), and the number (f, 3) of the edge from each corner to the next."""
+    sides = np.sort(np.stack([faces, np.roll(faces, -1, axis=1)], axis=-1), axis=-1)
+    base = int(faces.max()) + 1
+    keys, numbers = np.unique(sides[..., 0] * base + sides[..., 1], return_inverse=True)
+    return np.stack([keys // base, keys % base], axis=1), numbers.reshape(faces.shape)
+
+
+def split(mesh: RefinedMesh, ends: IntArray, edge_of: IntArray, long: np.ndarray) -> RefinedMesh:
+    """Split the edges (e, 2) marked `long` (e,) at their midpoints."""
+    n = mesh.positions.shape[0]
+    middle = np.full(long.size, -1)
+    middle[long] = n + np.arange(int(long.sum()))
+    added = mesh.positions[ends[long]].mean(axis=1)
+    positions = np.vstack([mesh.positions, added])
+    marks = long[edge_of]
+    count = marks.sum(axis=1)
+    # Turn each face so that its pattern begins with a split edge and ends with an unsplit one.
+    turn = np.where(count == 2, (np.argmin(marks, axis=1) + 1) % 3, np.argmax(marks, axis=1))
+    order = (turn[:, None] + np.arange(3)) % 3
+    rows = np.arange(turn.size)[:, None]
+    # Six points of a face: its corners, then the midpoints of the edges that follow them.
+    points = np.hstack([mesh.faces[rows, order], middle[edge_of][rows, order]])
+    turned = mesh.corners[rows, order]
+    weights = np.concatenate([turned, (turned + np.roll(turned, -1, axis=1)) / 2], axis=1)
+    parts = [(np.flatnonzero(count == 0), [[0, 1, 2]]), (np.flatnonzero(count == 1), ONE)]
+    two = np.flatnonzero(count == 2)
+    a, b = positions[points[two][:, [0, 4]]], positions[points[two][:, [3, 2]]]
+    first = np.linalg.norm(a[:, 0] - a[:, 1], axis=1) <= np.linalg.norm(b[:, 0] - b[:, 1], axis=1)
+    parts += [(two[first], TWO_FIRST), (two[~first], TWO_SECOND)]
+    parts += [(np.flatnonzero(count == 3), THREE)]
+    return RefinedMesh(
+        positions,
+        np.concatenate([points[chosen][:, pattern].reshape(-1, 3) for chosen, pattern in parts]),
+        np.concatenate([np.repeat(mesh.parents[c], len(pattern)) for c, pattern in parts]),
+        np.concatenate([weights[c][:, pattern].reshape(-1, 3, 3) for c, pattern in parts]),
+    )
+
+
+# Parts of a face with corners 0, 1, 2 and midpoints 3 (of 0-1), 4 (of 1-2), 5 (of 2-0).
+ONE = [[0, 3, 2], [3, 1, 2]]
+TWO_FIRST = [[3, 1, 4], [0, 3, 4], [0, 4, 2]]  # the diagonal from 0 to 4
+TWO_SECOND = [[3, 1, 4], [0, 3, 2], [3, 4, 2]]  # the diagonal from 3 to 2
+THREE = [[0, 3, 5], [3, 1, 4], [5, 4, 2], [3, 4, 5]]
+
+
+def estimate_vertices(positions: FloatArray, faces: IntArray, max_edge: float) -> float:
+    """Rough number of vertices after refinement, from the lengths of edges and the area."""
+    ends, _ = mesh_edges(faces)
+    lengths = np.linalg.norm(positions[ends[:, 0]] - positions[ends[:, 1]], axis=1)
+    sides = positions[faces[:, 1:]] - positions[faces[:, :1]]
+    gram = np.einsum("fid,fjd->fij", sides, sides)
+    area = 0.5 * np.sqrt(np.maximum(np.linalg.det(gram), 0.0)).sum()
+    along = (lengths[lengths > max_edge] / max_edge).sum()
+    return float(positions.shape[0] + along + 2.0 * area / max_edge**2)
+
+
+def refuse_many(n_vertices: float, max_edge: float) -> None:
+    """Refuse a refinement with more than `MAX_VERTICES` vertices."""
+    if n_vertices > MAX_VERTICES:
+        raise InvalidInputError(
+            f"max_edge: expected a length that makes at most {MAX_VERTICES} vertices, got "
+            f"{max_edge:g}, which makes about {n_vertices:.2g}; max_edge='auto' takes the "
+            "diameter / 25"
+        )
+
+
+def centroid_places(mesh: RefinedMesh, n_given: int) -> tuple[IntArray, FloatArray]:
+    """For the centroid of each given face (g,) the refined face it lies in, and weights (g, 3).
+
+    The computation takes barycentric coordinates within the given face, of which every part has
+    a regular share, so that slivers are no worse than other faces.
+    """
+    # The corners' weights as columns: T w = (1/3, 1/3, 1/3).
+    target = np.full((mesh.faces.shape[0], 3, 1), 1.0 / 3.0)
+    weights = np.linalg.solve(mesh.corners.transpose(0, 2, 1), target)[..., 0]
+    order = np.lexsort([-weights.min(axis=1), mesh.parents])
+    first = np.searchsorted(mesh.parents[order], np.arange(n_given))
+    best = order[first]
+    inside = np.maximum(weights[best], 0.0)
+    return best, inside / inside.sum(axis=1, keepdims=True)

@@ -28,14 +28,19 @@ from coupledgp.fields.columns import (
     named_columns,
 )
 from coupledgp.fields.creases import CREASE_WIDTH, CutPlaces, bodies, crease_cut
-from coupledgp.fields.degrees import local_metres
-from coupledgp.fields.locations import Locations, as_points, at_corners, exact, refuse_far
+from coupledgp.fields.locations import (
+    Locations,
+    as_points,
+    at_corners,
+    exact,
+    nearest_places,
+    refuse_far,
+)
 from coupledgp.fields.meshes import extent, point_parts, surface_parts
-from coupledgp.fields.nearest import nearest_places
-from coupledgp.fields.networks import longest_way, network_parts, read_networkx
-from coupledgp.graphs.assembly import Csr, Labels, assemble, check_labels, check_symmetric_csr
+from coupledgp.fields.networks import local_metres, longest_way, network_parts, read_networkx
 from coupledgp.graphs.forms import is_point_table, table_points
 from coupledgp.graphs.graph import Graph, no_edges
+from coupledgp.graphs.readers import Csr, Labels, assemble, check_labels, check_symmetric_csr
 from coupledgp.ground.codec import check_range, check_shapes, stored
 from coupledgp.ground.validation import LARGEST, SMALLEST, check_positive, wrong
 from coupledgp.random import FloatArray, IntArray

@@ -22,12 +22,10 @@ from coupledgp.couplings import CouplingLike
 from coupledgp.errors import InvalidInputError
 from coupledgp.fields import LaplaceOperator
 from coupledgp.fields.covariance import FieldCovariance
-from coupledgp.fields.grid import FieldCandidate, FieldGrid
+from coupledgp.fields.grid import FieldCandidate, FieldGrid, FieldSelection, fit_fields
 from coupledgp.fields.locations import place_numbers
-from coupledgp.fields.mixture import FieldSelection, fit_fields
-from coupledgp.fields.precise_process import PreciseFieldGP
-from coupledgp.fields.precise_search import PRECISE_ALPHAS, fit_precise
-from coupledgp.fields.process import FieldGP
+from coupledgp.fields.process import FieldGP, PreciseFieldGP
+from coupledgp.fields.search import PRECISE_ALPHAS, fit_precise
 from coupledgp.ground.memory import check_memory
 from coupledgp.ground.progress import tell
 from coupledgp.kernels.fields import FieldKernel, WhittleMatern

@@ -19,8 +19,8 @@ from coupledgp.graphs import Graph
 from coupledgp.graphs.estimator import AUTO_KERNELS
 from coupledgp.graphs.graph import as_graph, check_nodes
 from coupledgp.graphs.latent_search import KernelsOfNodes
-from coupledgp.graphs.prior_recipes import ExactRecipe
 from coupledgp.graphs.process import NodeGP, NodeSettings
+from coupledgp.graphs.recipes import ExactRecipe
 from coupledgp.kernels import GraphKernel, GraphKernelLike, parse_graph_kernel
 from coupledgp.likelihoods.counts import Bernoulli
 from coupledgp.random import draw_seed

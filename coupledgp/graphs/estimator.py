@@ -29,14 +29,12 @@ from coupledgp.couplings.walkers.registry import length_law_text
 from coupledgp.errors import ModelFileError
 from coupledgp.graphs import Graph
 from coupledgp.graphs.average import Averaging, fit_average
-from coupledgp.graphs.components import Fitted, fit_components
-from coupledgp.graphs.fitter import NodeFitter
+from coupledgp.graphs.fitter import Fitted, NodeFitter, fit_components
 from coupledgp.graphs.graph import as_graph, check_nodes
-from coupledgp.graphs.groups import informative_rows
 from coupledgp.graphs.latent_search import KernelsOfNodes
-from coupledgp.graphs.prior_recipes import NodePriorRecipe
+from coupledgp.graphs.observations import OMIT, informative_rows, node_data
 from coupledgp.graphs.process import NodeGP, NodeSettings
-from coupledgp.graphs.targets import OMIT, node_data
+from coupledgp.graphs.recipes import NodePriorRecipe
 from coupledgp.ground.codec import named
 from coupledgp.ground.devices import CPU, DeviceLike
 from coupledgp.ground.parameters import at_least, check_declared, one_of, option, param, some_of

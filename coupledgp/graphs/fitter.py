@@ -1,30 +1,59 @@
-"""Fits of a graph kernel and its scales by maximum evidence, which return a fitted process."""
+"""Fits of a graph kernel and its scales by maximum evidence, which return a fitted process.
+
+Fits on graphs with small components, whose observations do not enter the evidence.
+"""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 
 from coupledgp.core.budget import Forecast, Step, current_budget
 from coupledgp.core.minimise import Minimiser, lbfgs
+from coupledgp.core.mixture import MixtureGP, NodesGP
 from coupledgp.core.process import Data
 from coupledgp.core.units import Units
 from coupledgp.graphs import Graph
-from coupledgp.graphs.costs import posterior_forecast, probes_forecast, walk_forecast
 from coupledgp.graphs.evidence import LEAST_RATIO, Scales
-from coupledgp.graphs.kernel_search import PATIENCE, NodeSearcher
-from coupledgp.graphs.objectives import EvaluatedKernel, FixedHyperparameters
-from coupledgp.graphs.prior_recipes import ChosenPrior, NodePriorRecipe
-from coupledgp.graphs.process import DENSE_EVIDENCE_LIMIT, NodeEvidence, NodeGP, NodeSettings
-from coupledgp.graphs.routes import NodeObservations
-from coupledgp.graphs.walk_rounds import fit_kernel
+from coupledgp.graphs.observations import BoolArray, warn_of_small
+from coupledgp.graphs.pieces import piece_of
+from coupledgp.graphs.posterior import IterativePosterior
+from coupledgp.graphs.priors import WalkPrior
+from coupledgp.graphs.process import (
+    DENSE_EVIDENCE_LIMIT,
+    DENSE_POSTERIOR_LIMIT,
+    NodeEvidence,
+    NodeGP,
+    NodeSettings,
+    posterior_class,
+)
+from coupledgp.graphs.recipes import ChosenPrior, NodePriorRecipe, WalkRecipe
+from coupledgp.graphs.routes import (
+    NodeObservations,
+    posterior_forecast,
+    probes_forecast,
+    walk_forecast,
+)
+from coupledgp.graphs.search import (
+    PATIENCE,
+    FixedHyperparameters,
+    FoundKernel,
+    NodeSearcher,
+    fit_kernel,
+)
 from coupledgp.ground.progress import tell
 from coupledgp.ground.visible import warn
 from coupledgp.kernels import GraphKernel
 from coupledgp.random import FloatArray
+
+# Least noise that is searched for, over the greatest eigenvalue of the function's covariance, where
+# conjugate gradients solve: their steps grow with the root of its inverse.
+LEAST_HELD = 1e-6
 
 
 class NodeSearch(NamedTuple):
@@ -62,24 +91,11 @@ class NodeSearch(NamedTuple):
 
 
 class FittedKernel(NamedTuple):
-    """A fitted kernel.
-
-    Attributes
-    ----------
-    kernel : GraphKernel
-        Kernel of greatest evidence.
-    point : EvaluatedKernel or None
-        Result of the search by the exact evidence, if that search sufficed.
-    is_whole : bool
-        Whether the point's evidence is that of all observations.
-    search : NodeSearch
-        Record of the search.
-    """
+    """A fitted kernel, the exact search's result if that sufficed, and the record of the search."""
 
     kernel: GraphKernel
-    point: EvaluatedKernel | None
-    is_whole: bool
-    search: NodeSearch
+    found: FoundKernel | None = None
+    search: NodeSearch = NodeSearch()
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,7 +148,7 @@ class NodeFitter:
         variance of the function, is warned of.
         """
         self._warn_of_small_noise()
-        found = FittedKernel(self.kernels[0], None, False, NodeSearch())
+        found = FittedKernel(self.kernels[0])
         if self.searches and not self._is_fixed:
             found = self._search()
         start = time.perf_counter()
@@ -194,16 +210,15 @@ class NodeFitter:
         if self.settings.solver != "iterative":
             searcher = self._searcher()
             found = searcher.search()
-            point = found.point
-            if self.recipe.follows_exact(point.kernel, point.scales):
+            kernel = found.point.kernel
+            if self.recipe.follows_exact(kernel, found.point.scales):
                 effort = found.n_rounds, found.n_evaluations, found.converged
-                search = NodeSearch(*effort, tuple(searcher.steps))
-                return FittedKernel(point.kernel, point, found.is_whole, search)
+                return FittedKernel(kernel, found, NodeSearch(*effort, tuple(searcher.steps)))
             assert found.family is not None  # only kernels of exact priors are replaced
-            kernels[found.family] = point.kernel
+            kernels[found.family] = kernel
             families, scan = range(found.family, found.family + 1), found.is_whole
         if self._fixes_kernel:
-            return FittedKernel(kernels[families[0]], None, False, NodeSearch())
+            return FittedKernel(kernels[families[0]])
         return self._in_rounds(kernels, families, scan)
 
     def _searcher(self) -> NodeSearcher:
@@ -240,13 +255,13 @@ class NodeFitter:
             for family in families
         ]
         states = [state for _, state in found]
-        kernel, _ = max(found, key=lambda one: one[1].objective)
+        kernel, _ = min(found, key=lambda one: one[1].value)
         search = NodeSearch(
             sum(state.n_rounds for state in states),
             sum(state.n_evaluations for state in states),
             all(state.settled for state in states),
         )
-        return FittedKernel(kernel, None, False, search)
+        return FittedKernel(kernel, None, search)
 
     def _condition(self, found: FittedKernel) -> tuple[NodeGP, Forecast]:
         """Condition on the data at the fitted kernel; return the process and its forecast cost."""
@@ -264,6 +279,7 @@ class NodeFitter:
             forecast = self._posterior_forecast(found.kernel, scales.noise / scales.outputscale)
             chosen = self.recipe.make(found.kernel, scales)
             scales, error = self._scales(found, chosen)
+        scales = self._held(found.kernel, chosen, scales)
         forecast = forecast.plus(walk_forecast(chosen.prior, len(self.data)))
         evidence = None
         if np.isfinite(scales.log_evidence):
@@ -275,37 +291,98 @@ class NodeFitter:
         )  # fmt: skip
         return process, forecast
 
+    def _held(self, kernel: GraphKernel, chosen: ChosenPrior, scales: Scales) -> Scales:
+        """Scales with a searched noise that is large enough for conjugate gradients."""
+        n, n_nodes = len(self.data), self.recipe.graph.n_nodes
+        dense = self.settings.is_dense(n, n_nodes, DENSE_POSTERIOR_LIMIT)
+        solver = posterior_class(chosen.prior, self.settings.solver, dense)
+        sizes = self.graph.node_scale
+        top = float(kernel.spectral(np.ones(1))[0]) * (1.0 if sizes is None else sizes.max() ** 2)
+        least = LEAST_HELD * scales.outputscale * top
+        searched = self._given_scale("noise") is None
+        if not searched or scales.noise >= least or solver is not IterativePosterior:
+            return scales
+        own = float(np.mean(self.units.scale**2))
+        warn(
+            f"noise: {scales.noise * own:.2g} of greatest evidence is less than conjugate "
+            f"gradients resolve beside the outputscale, {least * own:.2g} is used; "
+            "solver='dense' keeps it",
+            ConvergenceWarning,
+        )
+        return replace(scales, noise=least, log_evidence=np.nan)
+
     def _scales(self, found: FittedKernel, chosen: ChosenPrior) -> tuple[Scales, float]:
         """Scales of maximum evidence under a prior, and the standard error of the log evidence.
 
         The log evidence is NaN where it was not computed: it is when somebody asks for it.
         """
-        point, walks = found.point, chosen.method == "walks"
+        exact, measured = found.found, chosen.method == "walks" and self._is_dense
         outputscale, noise = self._given_scale("outputscale"), self._given_scale("noise")
-        if point is not None and found.is_whole and not (walks and self._is_dense):
-            return point.scales, 0.0
-        if outputscale is not None and noise is not None and not (walks and self._is_dense):
+        if exact is not None and exact.is_whole and not measured:
+            return exact.point.scales, 0.0
+        if outputscale is not None and noise is not None and not measured:
             return Scales(outputscale, noise, np.nan), 0.0
-        if point is not None and not found.is_whole and not self._may_measure(point):
-            return replace(point.scales, log_evidence=np.nan), 0.0
+        if exact is not None and not exact.is_whole and not self._may_measure(exact):
+            return replace(exact.point.scales, log_evidence=np.nan), 0.0
         measures = self.settings.evidence(chosen.prior, self.data.points, self.targets).measures
         scales = measures.profile(outputscale, noise)
         return scales, measures.log_evidence_error(scales.outputscale, scales.noise)
 
-    def _may_measure(self, point: EvaluatedKernel) -> bool:
+    def _may_measure(self, found: FoundKernel) -> bool:
         """Whether the scales may be set by the evidence of all observations at a kernel."""
         if self._is_dense:
             return True
-        ratio = point.scales.noise / point.scales.outputscale
-        forecast = probes_forecast(self.graph, point.kernel, ratio, self.settings)
+        forecast = probes_forecast(self.graph, found.point.kernel, found.ratio, self.settings)
         limit = current_budget().seconds
         return forecast.seconds <= (PATIENCE if limit is None else 0.1 * limit)
 
     def _known_scales(self, found: FittedKernel) -> Scales | None:
         """Scales that set the accuracy of the prior: the found scales, or else the given ones."""
-        if found.point is not None:
-            return found.point.scales
+        if found.found is not None:
+            return found.found.point.scales
         outputscale, noise = self._given_scale("outputscale"), self._given_scale("noise")
         if outputscale is None or noise is None:
             return None
         return Scales(outputscale, noise, np.nan)
+
+
+# A fit: the process, its search, and the effective number of draws of its hyperparameters.
+Fitted: TypeAlias = tuple[NodesGP, NodeSearch, float | None]
+
+
+def fit_components(
+    fitter: NodeFitter, usable: BoolArray, fit: Callable[[NodeFitter], Fitted]
+) -> Fitted:
+    """Search on the components of the usable observations (n,), and condition on all of them.
+
+    The search is the one on the graph of these components alone. With `optimizer=None` nothing is
+    searched for, and all observations count.
+    """
+    if usable.all() or not fitter.searches:
+        return fit(fitter)
+    graph, points = fitter.recipe.graph.closed, fitter.data.points
+    member = graph.components()[1]
+    warn_of_small(usable, member[points], "graph")
+    nodes = np.flatnonzero(np.isin(member, member[points[usable]]))
+    place = np.full(graph.n_nodes, -1)
+    place[nodes] = np.arange(nodes.size)
+    data = Data.of(place[points[usable]], fitter.data.targets[usable])
+    recipe = replace(fitter.recipe, graph=piece_of(graph, nodes).graph)  # type: ignore[type-var]
+    process, search, n_effective = fit(replace(fitter, recipe=recipe, data=data))
+    if isinstance(process, NodeGP):
+        return _given_all(process, fitter), search, n_effective
+    members = [_given_all(m, fitter) for m in process.members if isinstance(m, NodeGP)]
+    whole = MixtureGP.of(members, process.weights, fitter.data, process.purpose)
+    return whole, search, n_effective
+
+
+def _given_all(part: NodeGP, fitter: NodeFitter) -> NodeGP:
+    """The process of fitted hyperparameters on the whole graph, given all observations."""
+    found, recipe = part.hyperparameters, fitter.recipe
+    scales = Scales(found.outputscale, found.noise, np.nan)
+    walks = isinstance(part.chosen.prior, WalkPrior)
+    maker = recipe.exact if isinstance(recipe, WalkRecipe) and not walks else recipe
+    return NodeGP.given(
+        recipe, maker.make(found.kernel, scales), part.settings, scales, fitter.data, fitter.units,
+        part.normalize,
+    )  # fmt: skip

@@ -13,7 +13,7 @@ from scipy.sparse import csgraph
 
 from coupledgp.errors import InvalidInputError
 from coupledgp.graphs import readers
-from coupledgp.graphs.assembly import (
+from coupledgp.graphs.readers import (
     LARGEST_WEIGHT,
     LEAST_WEIGHT,
     MOST_NODES,

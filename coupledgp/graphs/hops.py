@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from coupledgp.errors import ModelFileError
 from coupledgp.graphs import Graph
-from coupledgp.graphs.spectrum import lanczos_density, ritz_values
+from coupledgp.graphs.spectral import lanczos_density, ritz_values
 from coupledgp.graphs.walk_lengths import (
     SERIES_TOLERANCE,
     ModulationLike,

@@ -22,14 +22,14 @@ from coupledgp.core.sites import REACH, DenseRows, Observed, Pull, SiteObjective
 from coupledgp.core.units import Units
 from coupledgp.errors import InvalidInputError, NumericalError
 from coupledgp.graphs.evidence import Scales
-from coupledgp.graphs.prior_recipes import (
-    SPECTRAL_LIMIT,
+from coupledgp.graphs.priors import GraphPrior
+from coupledgp.graphs.process import DENSE_POSTERIOR_LIMIT, NodeGP, NodeSettings
+from coupledgp.graphs.recipes import (
+    SPECTRAL_NODES,
     ExactRecipe,
     NodePriorRecipe,
     WalkRecipe,
 )
-from coupledgp.graphs.priors import GraphPrior
-from coupledgp.graphs.process import DENSE_POSTERIOR_LIMIT, NodeGP, NodeSettings
 from coupledgp.ground.progress import tell
 from coupledgp.kernels import GraphKernel
 from coupledgp.likelihoods.base import Likelihood
@@ -103,7 +103,7 @@ class KernelsOfNodes:
     def gram_seconds(self, n_points: int) -> float:
         """Forecast of the seconds of one core of such a matrix."""
         graph = self.recipe.graph
-        if graph.n_nodes <= SPECTRAL_LIMIT:
+        if graph.n_nodes <= SPECTRAL_NODES:
             return EIGEN_SECONDS * graph.n_nodes**3
         return SECONDS * PRODUCTS * n_points * (graph.indices.size + graph.n_nodes)
 

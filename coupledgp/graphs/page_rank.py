@@ -24,8 +24,8 @@ from coupledgp.couplings.walkers.sigma import (
 )
 from coupledgp.graphs import Graph
 from coupledgp.graphs.graph import check_graph
-from coupledgp.graphs.walk_reference import plain_ends
 from coupledgp.graphs.walk_steps import moves_of
+from coupledgp.graphs.walk_visits import plain_ends
 from coupledgp.graphs.walks import walk_ends
 from coupledgp.ground.counter import LengthUniforms
 from coupledgp.ground.validation import check_positive_int

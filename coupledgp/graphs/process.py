@@ -16,27 +16,26 @@ from coupledgp.core.units import Units
 from coupledgp.errors import InvalidInputError, ModelFileError
 from coupledgp.features import HopPlan
 from coupledgp.graphs import Graph
-from coupledgp.graphs.cholesky_prior import SolvePrior, precision_pays
 from coupledgp.graphs.evidence import (
     DenseEvidence,
     GraphEvidence,
     IterativeEvidence,
     Scales,
+    tolerance_for,
 )
-from coupledgp.graphs.exact_evidence import tolerance_for
-from coupledgp.graphs.groups import informative_rows
+from coupledgp.graphs.laplacian_power import SolvePrior, precision_pays
+from coupledgp.graphs.observations import informative_rows
 from coupledgp.graphs.posterior import (
     BLOCK,
     DensePosterior,
     GraphPosterior,
+    GraphProblem,
     IterativePosterior,
+    PrecisionNodePosterior,
     error_of_direct,
 )
-from coupledgp.graphs.precision_posterior import PrecisionNodePosterior
-from coupledgp.graphs.prior_recipes import ChosenPrior, ExactRecipe, NodePriorRecipe, WalkRecipe
-from coupledgp.graphs.priors import GraphPrior, SeriesPrior, WalkPrior
-from coupledgp.graphs.scaled_prior import ScaledPrior, unscaled
-from coupledgp.graphs.system import GraphProblem
+from coupledgp.graphs.priors import GraphPrior, ScaledPrior, SeriesPrior, WalkPrior, unscaled
+from coupledgp.graphs.recipes import ChosenPrior, ExactRecipe, NodePriorRecipe, WalkRecipe
 from coupledgp.ground.codec import check_range, check_shapes, stored
 from coupledgp.ground.memory import check_memory
 from coupledgp.ground.tensors import torch

@@ -16,15 +16,15 @@ from coupledgp.errors import InvalidInputError
 from coupledgp.features import HopPlan, Truncation
 from coupledgp.graphs import Graph
 from coupledgp.graphs.estimator import NodeRegressor
-from coupledgp.graphs.prior_recipes import (
-    SPECTRAL_LIMIT,
+from coupledgp.graphs.priors import WalkPrior
+from coupledgp.graphs.process import NodeGP
+from coupledgp.graphs.recipes import (
+    SPECTRAL_NODES,
     ExactRecipe,
     Method,
     WalkMethod,
     WalkRecipe,
 )
-from coupledgp.graphs.priors import WalkPrior
-from coupledgp.graphs.process import NodeGP
 from coupledgp.ground.devices import CPU, parse_device
 from coupledgp.ground.parameters import any_value, one_of, option, options_of, param, positive
 from coupledgp.ground.validation import check_positive_int
@@ -228,7 +228,7 @@ class GraphGPRegressor(AutomaticSize, NodeRegressor):
         if self.exact_hops != "auto":
             check_positive_int(self.exact_hops, "exact_hops", minimum=0)
         where = parse_device(self.device)
-        if where != CPU and (self._walks or self._graph.n_nodes <= SPECTRAL_LIMIT):
+        if where != CPU and (self._walks or self._graph.n_nodes <= SPECTRAL_NODES):
             raise InvalidInputError(
                 "device: expected None where nodes are walked, or may be, which is on the CPU, got "
                 f"{str(where)!r}; ExactGraphGPRegressor multiplies on a device"

@@ -1,4 +1,7 @@
-"""Ways to the exact evidence of all observations on a graph, and forecasts of their cost."""
+"""Ways to the exact evidence of all observations on a graph, and forecasts of their cost.
+
+Forecasts of the cost of posteriors on graphs, before they are computed.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,8 @@ from collections.abc import Callable
 from functools import partial
 from math import inf
 from typing import NamedTuple
+
+import numpy as np
 
 from coupledgp.core.budget import (
     BLOCK_RATE,
@@ -18,17 +23,24 @@ from coupledgp.core.budget import (
 )
 from coupledgp.errors import InvalidInputError
 from coupledgp.graphs import Graph
-from coupledgp.graphs.cholesky_prior import power_and_scale
-from coupledgp.graphs.exact_evidence import (
+from coupledgp.graphs.evidence import (
     SPECTRAL_LIMIT,
     ExactKernelEvidence,
     ObservedEvidence,
+    PrecisionEvidence,
     tolerance_for,
 )
-from coupledgp.graphs.kernel_exact import DEGREE_LIMIT, series_degree
-from coupledgp.graphs.moments import MOMENT_BYTES, ChebyshevMoments, SpectralMoments
-from coupledgp.graphs.precision import precision_work
-from coupledgp.graphs.precision_evidence import PrecisionEvidence
+from coupledgp.graphs.laplacian_power import power_and_scale, precision_work
+from coupledgp.graphs.priors import GraphPrior, WalkPrior
+from coupledgp.graphs.process import DENSE_POSTERIOR_LIMIT, VARIANCE_SECONDS, NodeSettings
+from coupledgp.graphs.recipes import SPECTRAL_NODES, eigenvectors_pay
+from coupledgp.graphs.spectral import (
+    DEGREE_LIMIT,
+    MOMENT_BYTES,
+    ChebyshevMoments,
+    SpectralMoments,
+    series_degree,
+)
 from coupledgp.kernels import GraphKernel
 from coupledgp.random import FloatArray, IntArray
 
@@ -180,3 +192,66 @@ def cheapest_route(
     ]
     routes = [route for route in found if route is not None]
     return min(routes, key=lambda route: route.forecast(n_evaluations).seconds, default=None)
+
+
+# Steps of walks a second, and steps of conjugate gradients that a sample takes.
+STEP_RATE, STEPS = 2.2e7, 50
+
+
+def posterior_forecast(
+    graph: Graph, kernel: GraphKernel, ratio: float, n: int, settings: NodeSettings
+) -> Forecast:
+    """Cost of the posterior mean and standard deviations of all nodes, by the cheapest way.
+
+    Parameters
+    ----------
+    graph, kernel
+        The graph and the kernel.
+    ratio
+        Noise variance over output scale.
+    n
+        Number of observations.
+    settings
+        Settings of the posterior.
+    """
+    n_nodes, tolerance = graph.n_nodes, tolerance_for(ratio)
+    if n_nodes <= SPECTRAL_NODES:
+        return eigen_forecast(n_nodes)
+    costs = precision_costs(graph, kernel)
+    if costs is not None:
+        return costs.setup.plus(costs.each)
+    work = float(n**3 / 3 + n**2 * n_nodes) / DENSE_RATE
+    dense = Forecast(work, 24.0 * float(n) * n_nodes)
+    if eigenvectors_pay(graph, kernel, tolerance):
+        return eigen_forecast(n_nodes).plus(dense)
+    product = product_seconds(graph, kernel, ratio)
+    sampled = Forecast(
+        STEPS * settings.n_variance_samples * product, 48.0 * settings.n_variance_samples * n_nodes
+    )
+    if not settings.is_dense(n, n_nodes, DENSE_POSTERIOR_LIMIT):
+        return sampled
+    variances = min(0.5 * n_nodes * product, VARIANCE_SECONDS)
+    return dense.plus(Forecast(n * product + variances))
+
+
+def walk_forecast(prior: GraphPrior, n: int) -> Forecast:
+    """Cost of walks from n observations and from all nodes; nothing for other priors."""
+    if not isinstance(prior, WalkPrior) or prior.max_length is None:
+        return Forecast(0.0)
+    steps = float(np.mean(prior.n_walks)) * float(prior.law.survival(prior.max_length).sum())
+    return Forecast((n + prior.graph.n_nodes) * steps / STEP_RATE)
+
+
+def probes_forecast(
+    graph: Graph, kernel: GraphKernel, ratio: float, settings: NodeSettings
+) -> Forecast:
+    """Cost of the evidence by random probes."""
+    columns = settings.n_probes + 1
+    seconds = STEPS * columns * product_seconds(graph, kernel, ratio)
+    return Forecast(seconds, 8.0 * STEPS * columns * graph.n_nodes)
+
+
+def product_seconds(graph: Graph, kernel: GraphKernel, ratio: float) -> float:
+    """Seconds of a product of one column among many with a kernel, by its Chebyshev series."""
+    work = float(graph.n_nodes + graph.indices.size)
+    return series_degree(kernel.spectral, tolerance_for(ratio)) * work / BLOCK_RATE

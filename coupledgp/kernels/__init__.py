@@ -40,16 +40,15 @@ from coupledgp.kernels.rows import register_row_kernel as register_row_kernel
 from coupledgp.spectra import ProductLaplace as ProductLaplace
 
 if TYPE_CHECKING:
-    from coupledgp.graphs.kernel_exact import SeriesOperator as SeriesOperator
-    from coupledgp.graphs.kernel_exact import dense_kernel as dense_kernel
-    from coupledgp.graphs.spectrum import dense_spectrum as dense_spectrum
+    from coupledgp.graphs.spectral import SeriesOperator as SeriesOperator
+    from coupledgp.graphs.spectral import dense_kernel as dense_kernel
+    from coupledgp.graphs.spectral import dense_spectrum as dense_spectrum
     from coupledgp.kernels.gpytorch.features import FourierFeatureKernel as FourierFeatureKernel
     from coupledgp.kernels.gpytorch.features import LaplaceFeatureKernel as LaplaceFeatureKernel
     from coupledgp.kernels.gpytorch.walks import GraphFeatureKernel as GraphFeatureKernel
 else:
     _, __getattr__, __dir__ = attach(__name__, {
-        "coupledgp.graphs.kernel_exact": "SeriesOperator dense_kernel",
-        "coupledgp.graphs.spectrum": "dense_spectrum",
+        "coupledgp.graphs.spectral": "SeriesOperator dense_kernel dense_spectrum",
         "gpytorch.features": "FourierFeatureKernel LaplaceFeatureKernel",
         "gpytorch.walks": "GraphFeatureKernel",
     })  # fmt: skip

@@ -135,6 +135,14 @@ class DiagonalPreconditioner:
         return R / self._diagonal[:, None]
 
 
+class NotConvergedError(NumericalError):
+    """Conjugate gradients ended early, with approximate values (n, k) and a relative residual."""
+
+    def __init__(self, text: str, values: FloatArray, residual: float) -> None:
+        super().__init__(text)
+        self.values, self.residual = values, residual
+
+
 def solve_columns(
     product: Product,
     precondition: Product,
@@ -161,8 +169,8 @@ def solve_columns(
 
     Raises
     ------
-    NumericalError
-        A column has not converged after `max_iterations`; the message gives the residual.
+    NotConvergedError
+        A column has not converged after `max_iterations`; the error has values and residual.
     """
     tolerances = np.broadcast_to(np.asarray(tolerance, dtype=np.float64), B.shape[1])
     # Powers of two change no digit, and the squares of tiny columns do not vanish.
@@ -178,13 +186,17 @@ def solve_columns(
     )
     excess = np.sqrt(found.excess)
     failed = ~(excess <= 1)
+    values = np.asarray(found.values * scale)
     if failed.any():
-        raise NumericalError(
-            f"conjugate gradients: relative residual {(excess * tolerances)[failed].max():.2g} "
-            f"after {found.n_iterations} steps, expected {tolerances.min():.2g}; raise the noise, "
-            "the tolerance or max_iterations, or use solver='dense'"
+        residual = float((excess * tolerances)[failed].max())
+        raise NotConvergedError(
+            f"conjugate gradients: relative residual {residual:.2g} after {found.n_iterations} "
+            f"steps, expected {tolerances.min():.2g}; raise the noise, the tolerance or "
+            "max_iterations, or use solver='dense'",
+            values,
+            residual,
         )
-    return np.asarray(found.values * scale)
+    return values
 
 
 @np.errstate(over="ignore", invalid="ignore")

@@ -12,7 +12,7 @@ sin), whose coefficients (w_0, a, b) are M independent standard normal numbers: 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Self
 
@@ -43,6 +43,30 @@ ROOT2 = float(np.sqrt(2.0))
 CORE = 0.02
 # Most waves of a lattice, however many rows, and those that any number of rows may have.
 MOST_WAVES, FEW_WAVES = 2_000_000, 10_000
+# Waves whose equations a Cholesky factor solves in no time, and in some seconds.
+FEW_FACTORED, MOST_FACTORED = 1000, 3000
+# Variance of the waves beyond them, in units of the noise, up to which conjugate gradients solve
+# the equations of more than one wave for two rows; and the signal of each in all rows together,
+# for fewer waves.
+MOST_VARIANCE, MOST_SIGNAL = 4.0, 2e4
+ROOT2 = float(np.sqrt(2.0))
+# Share of the rows beyond the core of a box, on either end of a column.
+CORE = 0.02
+# Most waves of a lattice, however many rows, and those that any number of rows may have.
+MOST_WAVES, FEW_WAVES = 2_000_000, 10_000
+# Waves whose equations a Cholesky factor solves in no time, and in some seconds.
+FEW_FACTORED, MOST_FACTORED = 1000, 3000
+# Greatest signal of a wave beyond them, in units of the noise, up to which conjugate gradients
+# solve the equations of all waves: of more than one for two rows, and of fewer.
+MOST_SIGNAL, WELL_SEEN_SIGNAL = 50.0, 2e4
+ROOT2 = float(np.sqrt(2.0))
+# Share of the rows beyond the core of a box, on either end of a column.
+CORE = 0.02
+# Most waves of a lattice, however many rows, and those that any number of rows may have.
+MOST_WAVES, FEW_WAVES = 2_000_000, 10_000
+# Waves whose equations a Cholesky factor solves, and the greatest signal of a wave beyond them, in
+# units of the noise, up to which conjugate gradients solve those of all.
+FACTORED_WAVES, MOST_SIGNAL = 3000, 2e4
 # Largest share of the variance that a lattice of too few waves may leave out.
 MOST_LEFT_OUT = 0.5
 
@@ -124,9 +148,10 @@ class Lattice:
         signal: float,
         box: PlaceBox,
         n_rows: float,
+        precision: float | None = None,
         most_waves: int | None = None,
     ) -> Self:
-        """The lattice that n rows in a box can use.
+        """The lattice that n rows in a box can use, and whose equations can be solved.
 
         Parameters
         ----------
@@ -140,9 +165,12 @@ class Lattice:
             The box of the rows.
         n_rows
             Number of rows, each as often as it counts.
+        precision
+            Sum of their counts over their relative noise variances; None: all are one.
         most_waves
             Most waves of the lattice, whose band is narrower where it would have more. There are
-            never more than twice the number of rows, within `FEW_WAVES` and `MOST_WAVES`.
+            never more than twice the number of rows, within `FEW_WAVES` and `MOST_WAVES`, and no
+            more than have a Cholesky factor where conjugate gradients would not converge.
 
         Raises
         ------
@@ -156,25 +184,42 @@ class Lattice:
         period = sides + PADDING * kernel_reach(spectrum) * lengthscale
         # Largest norm of a frequency whose signal in all rows exceeds a share of the noise.
         core = np.maximum(box.core, 1e-9 * lengthscale)
-        level = LEAST_SIGNAL * float(np.prod(core / lengthscale)) / (n_rows * signal)
+        seen = signal * (n_rows if precision is None else precision)
+        level = LEAST_SIGNAL * float(np.prod(core / lengthscale)) / seen
         reach = _band(spectrum, dim, level)
         halves = np.maximum(np.ceil(reach / lengthscale * period), 1).astype(np.int64)
         allowed = int(np.clip(2 * n_rows, FEW_WAVES, MOST_WAVES))
         most_waves = allowed if most_waves is None else min(most_waves, allowed)
-        found = cls(box.center, 1 / period, halves)
-        if found.n_waves <= most_waves:
+        found = cls(box.center, 1 / period, halves).of_at_most(most_waves)
+        factored = int(np.clip(n_rows / 2, FEW_FACTORED, MOST_FACTORED))
+        if found.n_waves > factored:
+            squares = np.square(found.amplitudes(spectrum, lengthscale))
+            beyond = -np.partition(-squares, factored)[factored:]
+            if found.n_waves > n_rows / 2:
+                is_hard = seen / n_rows * beyond.sum() > MOST_VARIANCE
+            else:
+                is_hard = seen * beyond[0] > MOST_SIGNAL
+            if is_hard:
+                found = found.of_at_most(factored)
+        if (found.halves == halves).all():
             return found
-        shrink = (most_waves / found.n_waves) ** (1 / dim)
-        fewer = cls(box.center, 1 / period, np.maximum((halves * shrink).astype(np.int64), 1))
-        held = float(np.square(fewer.amplitudes(spectrum, lengthscale)).sum())
+        held = float(np.square(found.amplitudes(spectrum, lengthscale)).sum())
         if held < 1 - MOST_LEFT_OUT:
             raise TooManyWavesError(
                 f"kernel: {spectrum} with lengthscales {np.array2string(lengthscale, precision=3)} "
-                f"in a box of sides {np.array2string(sides, precision=3)} takes {found.n_waves} "
-                f"waves, more than {most_waves} for {n_rows:.0f} rows; take a smoother kernel, "
+                f"in a box of sides {np.array2string(sides, precision=3)} takes "
+                f"{math.prod((2 * halves + 1).tolist())} waves, more than {found.n_waves} for "
+                f"{n_rows:.0f} rows; take a smoother kernel, "
                 "leave out rows that are far from all others, or use LocalGPRegressor"
             )
-        return fewer
+        return found
+
+    def of_at_most(self, n_waves: int) -> Self:
+        """The lattice, or the inner part of it that has at most so many waves."""
+        if self.n_waves <= n_waves:
+            return self
+        shrink = (n_waves / self.n_waves) ** (1 / self.dim)
+        return replace(self, halves=np.maximum((self.halves * shrink).astype(np.int64), 1))
 
     @property
     def n_waves(self) -> int:

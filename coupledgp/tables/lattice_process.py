@@ -9,7 +9,7 @@ import numpy as np
 
 from coupledgp.core.drawn_functions import DrawnFunctions, WeightFunctions
 from coupledgp.core.inverse_covariance import InverseCovariance, LatticeInverse
-from coupledgp.core.problem import Hyperparameters
+from coupledgp.core.problem import Hyperparameters, RowWeights
 from coupledgp.core.process import (
     Data,
     Points,
@@ -134,8 +134,7 @@ class LatticeGP(ExactByPrior):
         """
         box = PlaceBox.of(data.points[:, trend.places])
         offset = units.offset
-        counted = len(data) if data.weights is None else data.weights.n_counted
-        lattice = _lattice_of(spectrum, hyperparameters, trend, data.points, counted)
+        lattice = _lattice_of(spectrum, hyperparameters, trend, data.points, data.weights)
         sums = trend.sums(lattice, data, offset)
         prior = LatticePrior(spectrum, hyperparameters, lattice, len(trend.columns))
         return cls.of(prior, trend, box, units, normalize, offset, sums, seed, n_draws, data)
@@ -387,7 +386,7 @@ class LatticeGP(ExactByPrior):
 
     def site_prior(self, points: Points) -> LatticeRows:
         own = self.lattice_prior
-        lattice = _lattice_of(own.spectrum, own.hyperparameters, self.trend, points, len(points))
+        lattice = _lattice_of(own.spectrum, own.hyperparameters, self.trend, points)
         return LatticeRows(replace(own, lattice=lattice), self.trend, points, self.seed)
 
     @property
@@ -474,12 +473,17 @@ def _lattice_of(
     hyperparameters: Hyperparameters,
     trend: TrendColumns,
     points: Points,
-    counted: float,
+    weights: RowWeights | None = None,
 ) -> Lattice:
-    """The lattice for rows at points, whose waves stand out of the noise of so many rows."""
+    """The lattice for rows at points, whose waves stand out of their noise."""
     signal = hyperparameters.outputscale / hyperparameters.noise
-    box = PlaceBox.of(points[:, trend.places])
-    return Lattice.for_kernel(spectrum, hyperparameters.lengthscale, signal, box, float(counted))
+    counted, precision = len(points), None
+    if weights is not None:
+        counted, precision = weights.n_counted, weights.precision
+    return Lattice.for_kernel(
+        spectrum, hyperparameters.lengthscale, signal, PlaceBox.of(points[:, trend.places]),
+        float(counted), precision,
+    )  # fmt: skip
 
 
 def _system(

@@ -59,6 +59,9 @@ class LatticeRows(ABC):
         The box of the places.
     n_counted : float
         Number of rows, each as often as it counts.
+    precision : float
+        Sum of their counts over their relative noise variances, by the sample where rows are not
+        in memory.
     sample : Data
         Random rows, at most `SAMPLE_ROWS`; all where there are no more.
     kept : Data or None
@@ -71,6 +74,7 @@ class LatticeRows(ABC):
     trend: TrendColumns
     box: PlaceBox
     n_counted: float
+    precision: float
     sample: Data
     kept: Data | None = None
     seconds_a_pass: float = 0.0
@@ -122,7 +126,9 @@ class RowsInMemory(LatticeRows):
         self, data: Data, units: Units, trend: TrendColumns, box: PlaceBox | None = None
     ) -> None:
         self.kept, self.units, self.trend = data, units, trend
-        self.n_counted = float(len(data)) if data.weights is None else data.weights.n_counted
+        self.n_counted = self.precision = float(len(data))
+        if data.weights is not None:
+            self.n_counted, self.precision = data.weights.n_counted, data.weights.precision
         self.sample = data
         if len(data) > SAMPLE_ROWS:
             self.sample = data.take(sample_of(len(data)))
@@ -170,6 +176,9 @@ class RowsInPasses(LatticeRows):
         summary = passes.summary
         self.n_counted, self.seconds_a_pass = summary.targets.n_counted, passes.seconds_a_pass
         self.sample = passes.take(sample_of(summary.n_rows))
+        self.precision, own = self.n_counted, self.sample.weights
+        if own is not None:
+            self.precision *= own.precision / own.n_counted
         low, high = (end[trend.places] for end in (summary.inputs.low, summary.inputs.high))
         self.box = PlaceBox.within(low, high, self.sample.points[:, trend.places])
 
@@ -344,8 +353,9 @@ class LatticeFitter:
         """
         signal = hyper.outputscale / hyper.noise
         lattice = Lattice.for_kernel(
-            self.spectrum, hyper.lengthscale, signal, rows.box, rows.n_counted, self.most_waves
-        )
+            self.spectrum, hyper.lengthscale, signal, rows.box, rows.n_counted, rows.precision,
+            self.most_waves,
+        )  # fmt: skip
         return LatticePrior(self.spectrum, hyper, lattice, rows.n_trend)
 
     def _search(

@@ -22,12 +22,12 @@ from coupledgp.errors import NumericalError
 from coupledgp.linalg.conjugate_gradients import solve_columns
 from coupledgp.linalg.lanczos import inverse_root, lanczos_quadrature
 from coupledgp.random import FloatArray
-from coupledgp.tables.lattice import ROOT2, Lattice
+from coupledgp.tables.lattice import MOST_FACTORED, ROOT2, Lattice
 from coupledgp.tables.lattice_sums import LatticeSums
 
 # Most waves of the block: its Cholesky factor takes about as long as the steps it saves. It is
 # wider where the signal of the first wave outside exceeds the noise so many times.
-BLOCK_WAVES, WIDE_BLOCK, WIDE_SIGNAL = 1500, 3000, 500.0
+BLOCK_WAVES, WIDE_BLOCK, WIDE_SIGNAL = 1500, MOST_FACTORED, 500.0
 # Most steps of conjugate gradients: with a noise of 1e-4 of the outputscale they are some hundreds.
 MOST_STEPS = 1500
 # Steps of Lanczos' method for the determinant of what the block leaves.

@@ -19,7 +19,7 @@ from coupledgp.core.stored import fitted_result
 from coupledgp.core.units import Units
 from coupledgp.errors import InvalidInputError
 from coupledgp.graphs.latent_search import KernelsOfNodes, LatentNodes
-from coupledgp.graphs.targets import reporting_rows
+from coupledgp.graphs.observations import reporting_rows
 from coupledgp.ground.memory import named_exhaustion
 from coupledgp.ground.progress import reporter, tell
 from coupledgp.kernels.expressions import parse_kernel

@@ -18,7 +18,7 @@ from coupledgp.core.transformed import TransformedGP
 from coupledgp.core.transforms import Counts, TargetTransform
 from coupledgp.core.wrapped import innermost
 from coupledgp.errors import InvalidInputError, ModelFileError
-from coupledgp.graphs.groups import informative_rows, warn_of_small
+from coupledgp.graphs.observations import informative_rows, warn_of_small
 from coupledgp.ground.memory import named_exhaustion
 from coupledgp.ground.progress import reporter, tell
 from coupledgp.ground.threads import suited_threads

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.optimize import minimize
 
-from coupledgp.graphs.groups import informative_rows
+from coupledgp.graphs.observations import informative_rows
 from coupledgp.ground.codec import stored
 from coupledgp.random import FloatArray, IntArray
 from coupledgp.time.recursion import neighbour_means

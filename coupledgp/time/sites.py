@@ -18,15 +18,12 @@ from coupledgp.fields import LaplaceOperator
 from coupledgp.fields.covariance import FieldCovariance, check_kernel
 from coupledgp.fields.locations import at_corners
 from coupledgp.graphs import Graph
-from coupledgp.graphs.cholesky_prior import SolvePrior, choose_solve
-from coupledgp.graphs.exact_evidence import SPECTRAL_LIMIT
+from coupledgp.graphs.evidence import SPECTRAL_LIMIT
 from coupledgp.graphs.forms import MESHES, is_mesh
 from coupledgp.graphs.graph import check_nodes
-from coupledgp.graphs.kernel_exact import DEGREE_LIMIT
-from coupledgp.graphs.moments import ChebyshevColumns, expanded
-from coupledgp.graphs.priors import GraphPrior, SeriesPrior, SpectralPrior
-from coupledgp.graphs.products import column_blocks
-from coupledgp.graphs.scaled_prior import scaled
+from coupledgp.graphs.laplacian_power import SolvePrior, choose_solve
+from coupledgp.graphs.priors import GraphPrior, SeriesPrior, SpectralPrior, scaled
+from coupledgp.graphs.spectral import DEGREE_LIMIT, ChebyshevColumns, column_blocks, expanded
 from coupledgp.ground.codec import stored
 from coupledgp.ground.memory import available_bytes, check_memory
 from coupledgp.kernels import GraphKernel

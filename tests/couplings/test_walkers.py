@@ -31,7 +31,7 @@ from coupledgp.couplings.walkers.steps import Steps, deal
 from coupledgp.errors import CoupledGPError, InvalidInputError
 from coupledgp.features import sample_walks
 from coupledgp.graphs import Graph
-from coupledgp.graphs.walk_reference import paths
+from coupledgp.graphs.walk_visits import paths
 from coupledgp.ground.counter import LengthUniforms
 from coupledgp.kernels import HeatKernel
 from coupledgp.random import FloatArray

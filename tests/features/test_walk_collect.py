@@ -23,11 +23,9 @@ from coupledgp.couplings.walkers.steps import Steps, SystematicSteps
 from coupledgp.errors import InvalidInputError, MemoryLimitError
 from coupledgp.features import sample_walk_features, sample_walks
 from coupledgp.graphs import Graph
-from coupledgp.graphs.walk_collect import collect_sums, collect_visits
-from coupledgp.graphs.walk_lengths import lengths_of
-from coupledgp.graphs.walk_sample import weights_of
-from coupledgp.graphs.walk_settings import task_of
-from coupledgp.graphs.walk_visits import Store, Track
+from coupledgp.graphs.walk_features import weights_of
+from coupledgp.graphs.walk_lengths import lengths_of, task_of
+from coupledgp.graphs.walk_visits import Store, Track, collect_sums, collect_visits
 from coupledgp.ground import compiled
 from coupledgp.ground.compiled import share_rows
 from coupledgp.ground.counter import LengthUniforms

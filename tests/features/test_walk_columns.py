@@ -12,21 +12,20 @@ from coupledgp.couplings.walkers.steps import (
     SystematicSteps,
 )
 from coupledgp.graphs import Graph
-from coupledgp.graphs import walk_columns as module
 from coupledgp.graphs import walk_steps as compiled_steps
-from coupledgp.graphs.walk_columns import columns_for
-from coupledgp.graphs.walk_reference import plain_walk
+from coupledgp.graphs import walks as module
 from coupledgp.graphs.walk_steps import moves_of
 from coupledgp.graphs.walk_visits import (
     Expanded,
     Visits,
     form_of,
     packed,
+    plain_walk,
     starts,
     weigh,
     weigh_back,
 )
-from coupledgp.graphs.walks import Engine
+from coupledgp.graphs.walks import Engine, columns_for
 from coupledgp.ground.counter import LengthUniforms
 from tests.graph_cases import karate, plain_graph, weighted_graph
 from tests.walk_cases import counted, walk

@@ -13,11 +13,9 @@ from coupledgp.couplings.walkers.steps import (
 )
 from coupledgp.features import sample_walks
 from coupledgp.graphs import Graph
-from coupledgp.graphs.walk_collect import collect_visits
-from coupledgp.graphs.walk_reference import paths, plain_walk, visits_of
-from coupledgp.graphs.walk_settings import task_of
+from coupledgp.graphs.walk_lengths import task_of
 from coupledgp.graphs.walk_steps import moves_of
-from coupledgp.graphs.walk_visits import Visits
+from coupledgp.graphs.walk_visits import Visits, collect_visits, paths, plain_walk, visits_of
 from coupledgp.ground import compiled
 from coupledgp.ground.counter import LengthUniforms, counter_uniforms, stream_key, uniform
 from tests.graph_cases import karate, plain_graph, weighted_graph

@@ -9,11 +9,9 @@ from coupledgp.couplings import GeometricLaw, available_walker_couplings, parse_
 from coupledgp.errors import MemoryLimitError
 from coupledgp.features import WalkFeatures, sample_walks
 from coupledgp.graphs import Graph
-from coupledgp.graphs.walk_collect import collect_visits
-from coupledgp.graphs.walk_reference import plain_walk
-from coupledgp.graphs.walk_settings import task_of, visit_bytes, walk_bytes
+from coupledgp.graphs.walk_lengths import task_of, visit_bytes, walk_bytes
 from coupledgp.graphs.walk_steps import moves_of
-from coupledgp.graphs.walk_visits import Visits
+from coupledgp.graphs.walk_visits import Visits, collect_visits, plain_walk
 from coupledgp.ground.counter import LengthUniforms
 from tests.walk_cases import walk
 

@@ -11,8 +11,7 @@ from coupledgp.features import (
     sample_walks,
     walked_series,
 )
-from coupledgp.graphs import Graph
-from coupledgp.graphs import walk_operator as walk_features
+from coupledgp.graphs import Graph, walk_features
 from coupledgp.graphs.hops import filter_norm, hop_nodes, predicted_error, split_series
 from tests.graph_cases import assert_mean_is, blocks, copies, karate, plain_graph, weighted_graph
 

@@ -1,6 +1,5 @@
-"""Meshes with fields as VTK, PLY and glTF: what is read back equals what was written."""
+"""Meshes with fields as VTK and PLY: what is read back equals what was written."""
 
-import json
 import sys
 
 import meshio
@@ -10,7 +9,7 @@ import trimesh
 
 import coupledgp as cgp
 from coupledgp.errors import InvalidInputError, MissingLibraryError
-from coupledgp.fields.mesh_output import GREY, linear_light, value_colours
+from coupledgp.fields.output import GREY, value_colours
 
 BALL = trimesh.creation.icosphere(subdivisions=1)  # 42 vertices, 80 faces
 RNG = np.random.default_rng(0)
@@ -61,58 +60,6 @@ def test_ply_warns_of_coordinates_far_from_the_origin(tmp_path):
     np.testing.assert_array_equal(meshio.read(tmp_path / "far.ply").point_data["mean"], VERTEX)
 
 
-@pytest.mark.parametrize("kind", ["glb", "gltf"])
-def test_gltf_has_attributes_and_the_mesh_in_its_place(kind, tmp_path):
-    path = tmp_path / f"law.{kind}"
-    cgp.write_mesh(path, moved(FAR), mean=VERTEX, std=VERTEX**2)
-    scene = trimesh.load(path, process=False)
-    (mesh,) = scene.geometry.values()
-    np.testing.assert_allclose(mesh.vertex_attributes["_MEAN"].ravel(), VERTEX, rtol=1e-6)
-    np.testing.assert_allclose(mesh.vertex_attributes["_STD"].ravel(), VERTEX**2, rtol=1e-6)
-    np.testing.assert_array_equal(mesh.faces, BALL.faces)
-    np.testing.assert_allclose(scene.bounds, BALL.bounds + FAR, atol=1e-6)
-    colours = np.asarray(mesh.visual.vertex_attributes["color"])
-    expected = linear_light(value_colours(VERTEX))
-    np.testing.assert_allclose(colours, expected, atol=1e-6)
-
-
-def test_gltf_gives_faces_with_values_vertices_of_their_own(tmp_path):
-    cgp.write_mesh(tmp_path / "law.glb", BALL, mean=FACE, height=BALL.vertices[:, 2])
-    (mesh,) = trimesh.load(tmp_path / "law.glb", process=False).geometry.values()
-    assert len(mesh.vertices) == 240
-    np.testing.assert_allclose(mesh.triangles, BALL.triangles, atol=1e-6)
-    mean = mesh.vertex_attributes["_MEAN"].ravel()[mesh.faces]
-    np.testing.assert_allclose(mean, np.repeat(FACE[:, None], 3, axis=1), rtol=1e-6)
-    height = mesh.vertex_attributes["_HEIGHT"].ravel()
-    np.testing.assert_allclose(height, mesh.vertices[:, 2], atol=1e-6)
-    colours = np.asarray(mesh.visual.vertex_attributes["color"])[mesh.faces]
-    assert (colours == colours[:, :1]).all()  # one colour a face
-
-
-@pytest.mark.parametrize("kind", ["glb", "gltf"])
-def test_gltf_leaves_out_vertices_that_no_face_uses(kind, tmp_path):
-    lone = trimesh.Trimesh([[9.0, 9, 9], *BALL.vertices], BALL.faces + 1, process=False)
-    path = tmp_path / f"law.{kind}"
-    cgp.write_mesh(path, lone, mean=[np.nan, *VERTEX], std=[np.nan, *VERTEX**2])
-    scene = trimesh.load(path, process=False)
-    (mesh,) = scene.geometry.values()
-    np.testing.assert_array_equal(mesh.faces, BALL.faces)
-    np.testing.assert_allclose(scene.bounds, BALL.bounds, atol=1e-6)
-    np.testing.assert_allclose(mesh.vertex_attributes["_MEAN"].ravel(), VERTEX, rtol=1e-6)
-    colours = np.asarray(mesh.visual.vertex_attributes["color"])
-    np.testing.assert_allclose(colours, linear_light(value_colours(VERTEX)), atol=1e-6)
-
-
-def test_gltf_is_one_file_of_valid_json(tmp_path):
-    cgp.write_mesh(tmp_path / "law.gltf", BALL, mean=VERTEX)
-    tree = json.loads((tmp_path / "law.gltf").read_text())
-    assert tree["materials"][0]["pbrMetallicRoughness"]["metallicFactor"] == 0
-    assert tree["meshes"][0]["primitives"][0]["attributes"].keys() == {
-        "POSITION", "_MEAN", "COLOR_0"
-    }  # fmt: skip
-    assert list(tmp_path.iterdir()) == [tmp_path / "law.gltf"]
-
-
 def test_as_many_vertices_as_faces_need_a_location(tmp_path):
     fan = trimesh.Trimesh(
         [[0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1]],
@@ -138,11 +85,6 @@ def test_colours_of_hard_values():
         np.testing.assert_array_equal(found, colours)
     same = value_colours(np.full(3, 1e-300))
     assert (same == same[0]).all()
-    np.testing.assert_allclose(
-        linear_light(np.array([[0, 188, 255, 128]], dtype=np.uint8)),
-        [[0, 0.5029, 1, 128 / 255]],
-        atol=1e-4,
-    )
 
 
 def test_what_is_refused(tmp_path):
@@ -161,7 +103,6 @@ def test_what_is_refused(tmp_path):
     told("name of letters", **{"mean mph": VERTEX})
     told("name of letters", red=VERTEX)
     told("upper and lower case", mean=VERTEX, Mean=VERTEX)
-    told("mean: expected finite values, as glTF", path="law.glb", mean=np.full(42, np.nan))
     told("mesh: expected an object with vertices", mesh="ball.stl")
     broken = trimesh.Trimesh(BALL.vertices.copy(), BALL.faces.copy(), process=False)
     broken.vertices[3] = np.nan

@@ -5,9 +5,8 @@ import pytest
 
 pytest.importorskip("pyproj")
 
-from coupledgp.fields.projection import Plane
-from coupledgp.fields.road_lines import Polylines, noded, with_end_points
-from coupledgp.fields.roads import same_roads
+from coupledgp.fields.road_files import Polylines, noded, with_end_points
+from coupledgp.fields.roads import Plane, same_roads
 
 
 def polylines(*courses):

@@ -13,13 +13,11 @@ import coupledgp as cgp
 from coupledgp.diagnostics import compare
 from coupledgp.errors import InvalidInputError, NumericalError
 from coupledgp.features import WalkFeatures, sample_walks
-from coupledgp.graphs.assembly import Csr
-from coupledgp.graphs.evidence import Scales
-from coupledgp.graphs.exact_evidence import ObservedEvidence
-from coupledgp.graphs.moments import SpectralMoments
-from coupledgp.graphs.precision_evidence import PrecisionEvidence
-from coupledgp.graphs.prior_recipes import ExactRecipe
-from coupledgp.graphs.scaled_prior import ScaledPrior
+from coupledgp.graphs.evidence import ObservedEvidence, PrecisionEvidence, Scales
+from coupledgp.graphs.priors import ScaledPrior
+from coupledgp.graphs.readers import Csr
+from coupledgp.graphs.recipes import ExactRecipe
+from coupledgp.graphs.spectral import SpectralMoments
 from coupledgp.kernels import (
     GraphMaternKernel,
     HeatKernel,

@@ -8,7 +8,7 @@ import trimesh
 
 import coupledgp as cgp
 from coupledgp.errors import InvalidInputError
-from coupledgp.fields import nearest
+from coupledgp.fields import locations as nearest
 from coupledgp.fields.locations import location_positions, location_rows, place_numbers
 from tests.geometry.shapes import plain, slivers, three_pages, town
 

@@ -4,9 +4,9 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from coupledgp.fields.nearest import nearest_places, plane_weights
+from coupledgp.fields.locations import nearest_places, plane_weights
+from coupledgp.fields.meshes import estimate_vertices, refine
 from coupledgp.fields.networks import longest_way, shortest_links
-from coupledgp.fields.refinement import estimate_vertices, refine
 
 
 @pytest.mark.parametrize("turned", [False, True])

@@ -11,7 +11,7 @@ from scipy.spatial import Delaunay
 
 import coupledgp as cgp
 from coupledgp.errors import InvalidInputError
-from coupledgp.fields import cotangents
+from coupledgp.fields import meshes as cotangents
 from coupledgp.fields.locations import location_positions, location_rows
 from coupledgp.fields.meshes import area
 from coupledgp.ground.codec import decoded, encoded

@@ -8,7 +8,7 @@ import trimesh
 
 import coupledgp as cgp
 from coupledgp.errors import InvalidInputError
-from coupledgp.fields.refinement import refine
+from coupledgp.fields.meshes import refine
 from tests.geometry.shapes import plain, slivers, three_pages
 
 SHAPES = {

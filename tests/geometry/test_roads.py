@@ -14,8 +14,8 @@ from scipy.sparse.linalg import eigsh
 
 import coupledgp as cgp
 from coupledgp.errors import InvalidInputError, MissingLibraryError
-from coupledgp.fields.degrees import EARTH_RADIUS
 from coupledgp.fields.locations import location_positions
+from coupledgp.fields.networks import EARTH_RADIUS
 
 BEND = [(8.5, 47.4), (8.501, 47.401), (8.502, 47.4)]
 

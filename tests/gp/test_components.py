@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import coupledgp as cgp
-from coupledgp.graphs.groups import informative_rows
+from coupledgp.graphs.observations import informative_rows
 
 KINDS = {
     "averaged": (cgp.GraphGPRegressor, {}),

@@ -11,7 +11,7 @@ from coupledgp.core.process import Data
 from coupledgp.core.units import Units
 from coupledgp.fields import LaplaceOperator
 from coupledgp.fields.covariance import FieldCovariance
-from coupledgp.fields.mixture import fit_fields
+from coupledgp.fields.grid import fit_fields
 from coupledgp.fields.process import DENSE_SAMPLES, FieldGP, FieldHyperparameters, FieldPrior
 from coupledgp.kernels.fields import (
     FieldKernel,

@@ -70,6 +70,23 @@ def test_laws_are_those_of_the_exact_process(name, weights):
     np.testing.assert_allclose(own.prior(POINTS), exact.prior(POINTS), atol=1e-9)
 
 
+def test_known_noise_of_many_magnitudes(monkeypatch):
+    """Deviations of f are those of the exact process where noise spans eight powers of ten."""
+    monkeypatch.undo()
+    own = np.random.default_rng(1)
+    points = own.uniform(0, 10, (200, 1))
+    noise = 10.0 ** own.uniform(-4, 4, 200)
+    values = np.sin(points) + np.sqrt(noise)[:, None] * own.normal(size=(200, 1))
+    data = Data.of(points, values, noise / noise.mean())
+    trend = TrendColumns.of(np.array([0]), False, points)
+    hyper, units = Hyperparameters(np.ones(1), 1.0, noise.mean()), Units(np.zeros(1), np.ones(1))
+    found = LatticeGP.given(parse_spectrum("gaussian"), hyper, trend, data, units, False)
+    places = np.linspace(0.5, 9.5, 40)[:, None]
+    got, wanted = (one.law(places, "variance", latent=True) for one in (found, found.exact()))
+    np.testing.assert_allclose(np.sqrt(got.spread), np.sqrt(wanted.spread), rtol=0.05)
+    np.testing.assert_allclose(got.mean, wanted.mean, atol=0.005)
+
+
 class TestContract(ProcessContract):
     """Frozen, files, draws, updates, left-out laws and iterative solves."""
 

@@ -11,8 +11,7 @@ from coupledgp.core.problem import RowWeights
 from coupledgp.core.process import Data
 from coupledgp.core.units import Units
 from coupledgp.errors import CoupledGPError, InvalidInputError
-from coupledgp.graphs.posterior import DensePosterior, IterativePosterior
-from coupledgp.graphs.precision_posterior import PrecisionNodePosterior
+from coupledgp.graphs.posterior import DensePosterior, IterativePosterior, PrecisionNodePosterior
 from coupledgp.spectra import parse_spectrum
 from coupledgp.tables.local_parameters import Structure
 from coupledgp.tables.local_prior import LocalPrior

@@ -10,17 +10,19 @@ from sklearn.exceptions import ConvergenceWarning
 import coupledgp as cgp
 from coupledgp.core.budget import Forecast
 from coupledgp.errors import InvalidInputError, MemoryLimitError, NumericalError
-from coupledgp.graphs import Graph, clusters, pieces
-from coupledgp.graphs import costs as node_costs
-from coupledgp.graphs import kernel_search as node_search
-from coupledgp.graphs.costs import probes_forecast, product_seconds
-from coupledgp.graphs.evidence import Scales
+from coupledgp.graphs import Graph, pieces
+from coupledgp.graphs import routes as node_costs
+from coupledgp.graphs import search as node_search
+from coupledgp.graphs.evidence import PrecisionEvidence, Scales
 from coupledgp.graphs.hops import HopPlan
-from coupledgp.graphs.kernel_search import NodeSearcher
-from coupledgp.graphs.objectives import FixedHyperparameters
-from coupledgp.graphs.precision_evidence import PrecisionEvidence
 from coupledgp.graphs.process import NodeSettings
-from coupledgp.graphs.routes import EvidenceRoute, NodeObservations
+from coupledgp.graphs.routes import (
+    EvidenceRoute,
+    NodeObservations,
+    probes_forecast,
+    product_seconds,
+)
+from coupledgp.graphs.search import FixedHyperparameters, NodeSearcher
 from coupledgp.ground.parameters import folded
 from coupledgp.kernels import HeatKernel, RegularizedLaplacianKernel, SeriesOperator
 
@@ -98,7 +100,7 @@ def test_small_graphs_are_searched_whole() -> None:
 
 
 def test_expanders_are_compared_by_clusters(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(clusters, "MOST", 200)
+    monkeypatch.setattr(pieces, "MOST", 200)
     monkeypatch.setattr(node_search, "PATIENCE", 0.0)
     monkeypatch.setattr(node_search, "PATIENCE_PER_NODE", 0.0)
     graph = Graph.from_networkx(nx.barabasi_albert_graph(2500, 4, seed=0))

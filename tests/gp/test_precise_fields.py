@@ -15,11 +15,15 @@ from coupledgp.features import FourierFeatures
 from coupledgp.fields import LaplaceOperator
 from coupledgp.fields.covariance import FieldCovariance
 from coupledgp.fields.locations import as_points, location_positions
-from coupledgp.fields.precise_prior import PrecisePrior
-from coupledgp.fields.precise_process import PreciseFieldGP
-from coupledgp.fields.precise_search import fit_precise
 from coupledgp.fields.precision import FieldPrecision
-from coupledgp.fields.process import FieldGP, FieldHyperparameters, FieldPrior
+from coupledgp.fields.process import (
+    FieldGP,
+    FieldHyperparameters,
+    FieldPrior,
+    PreciseFieldGP,
+    PrecisePrior,
+)
+from coupledgp.fields.search import fit_precise
 from coupledgp.ground.codec import decoded, encoded
 from coupledgp.ground.progress import watched
 from coupledgp.kernels.fields import FieldKernel, PositionKernel, WhittleMatern

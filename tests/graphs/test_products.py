@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from coupledgp.graphs import Graph, products
+from coupledgp.graphs import Graph
+from coupledgp.graphs import spectral as products
 from tests.graph_cases import weighted_graph
 
 

@@ -9,8 +9,7 @@ from scipy import linalg, sparse
 
 import coupledgp as cgp
 from coupledgp.errors import InvalidInputError
-from coupledgp.graphs.cholesky_prior import SolvePrior, choose_solve
-from coupledgp.graphs.precision import graph_laplacian
+from coupledgp.graphs.laplacian_power import SolvePrior, choose_solve, graph_laplacian
 from coupledgp.graphs.priors import SpectralPrior
 from coupledgp.kernels import GraphMaternKernel, HeatKernel, RegularizedLaplacianKernel
 from coupledgp.linalg.sparse_cholesky import SparseFactor, factor_entries, minimum_degree

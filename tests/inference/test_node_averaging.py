@@ -8,8 +8,8 @@ from scipy.stats import norm
 import coupledgp as cgp
 from coupledgp.core.averaging import HyperparameterPrior
 from coupledgp.errors import InvalidInputError
-from coupledgp.graphs.objectives import FixedHyperparameters
-from coupledgp.graphs.quadrature import FINE, KernelPosterior, distinguishable_range
+from coupledgp.graphs.average import FINE, KernelPosterior, distinguishable_range
+from coupledgp.graphs.search import FixedHyperparameters
 from coupledgp.ground.parameters import folded
 from coupledgp.kernels import HeatKernel, RegularizedLaplacianKernel
 from coupledgp.kernels.graph_families import InverseCosineKernel, LearnedKernel

@@ -9,10 +9,8 @@ from scipy import linalg, sparse
 
 from coupledgp.errors import InvalidInputError, MemoryLimitError, NumericalError
 from coupledgp.graphs import Graph
-from coupledgp.graphs.assembly import Csr
-from coupledgp.graphs.exact_evidence import ObservedEvidence
-from coupledgp.graphs.moments import SpectralMoments
-from coupledgp.graphs.precision import (
+from coupledgp.graphs.evidence import ObservedEvidence, PrecisionEvidence
+from coupledgp.graphs.laplacian_power import (
     ObservedPrecision,
     PowerPattern,
     count_walks,
@@ -21,7 +19,8 @@ from coupledgp.graphs.precision import (
     power_pattern,
     precision_work,
 )
-from coupledgp.graphs.precision_evidence import PrecisionEvidence
+from coupledgp.graphs.readers import Csr
+from coupledgp.graphs.spectral import SpectralMoments
 from coupledgp.kernels import GraphMaternKernel, HeatKernel, RegularizedLaplacianKernel
 
 RNG = np.random.default_rng(21)
@@ -241,7 +240,7 @@ def test_expanders_are_refused_before_they_are_put_in_order(monkeypatch):
     assert 9 <= middle_level(grid) <= 18
     assert middle_level(star) == 0
     expander = Graph.from_networkx(nx.random_regular_graph(4, 20_000, seed=1))
-    monkeypatch.setattr("coupledgp.graphs.precision.ordered_power", None)
+    monkeypatch.setattr("coupledgp.graphs.laplacian_power.ordered_power", None)
     work = precision_work(expander, 1)
     assert work.flops == np.inf
     assert "fills in" in work.reason

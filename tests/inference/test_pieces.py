@@ -7,16 +7,18 @@ from scipy import stats
 
 from coupledgp.errors import NumericalError
 from coupledgp.graphs import Graph
-from coupledgp.graphs.clusters import ClusterEvidence, choose_clusters, cluster_size
-from coupledgp.graphs.exact_evidence import ObservedEvidence
-from coupledgp.graphs.moments import SpectralMoments
+from coupledgp.graphs.evidence import ObservedEvidence
 from coupledgp.graphs.pieces import (
+    ClusterEvidence,
     PiecesEvidence,
     ball,
+    choose_clusters,
     choose_pieces,
+    cluster_size,
     piece_of,
     piece_sizes,
 )
+from coupledgp.graphs.spectral import SpectralMoments
 from coupledgp.kernels import HeatKernel, RegularizedLaplacianKernel, dense_kernel
 from tests.graph_cases import weighted_graph
 
@@ -159,7 +161,7 @@ def test_clusters_are_near_one_another(monkeypatch: pytest.MonkeyPatch) -> None:
     graph = Graph.from_networkx(grid(60))
     rng = np.random.default_rng(1)
     nodes = rng.integers(0, 3600, 2000)  # some of them twice
-    monkeypatch.setattr("coupledgp.graphs.clusters.MOST", 96)
+    monkeypatch.setattr("coupledgp.graphs.pieces.MOST", 96)
     chosen = choose_clusters(graph, nodes, seed=0)
     assert chosen.size == np.unique(chosen).size == cluster_size(graph, nodes.size) == 96
     places = np.array(np.divmod(nodes[chosen], 60)).T

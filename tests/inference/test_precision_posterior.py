@@ -8,14 +8,11 @@ import pytest
 from scipy import stats
 
 from coupledgp.graphs import Graph
-from coupledgp.graphs.assembly import Csr
-from coupledgp.graphs.cholesky_prior import SolvePrior
-from coupledgp.graphs.posterior import DensePosterior
-from coupledgp.graphs.precision import ObservedPrecision
-from coupledgp.graphs.precision_evidence import PrecisionEvidence
-from coupledgp.graphs.precision_posterior import PrecisionNodePosterior
-from coupledgp.graphs.priors import SpectralPrior
-from coupledgp.graphs.scaled_prior import scaled
+from coupledgp.graphs.evidence import PrecisionEvidence
+from coupledgp.graphs.laplacian_power import ObservedPrecision, SolvePrior
+from coupledgp.graphs.posterior import DensePosterior, PrecisionNodePosterior
+from coupledgp.graphs.priors import SpectralPrior, scaled
+from coupledgp.graphs.readers import Csr
 from coupledgp.kernels import RegularizedLaplacianKernel
 
 RNG = np.random.default_rng(8)
@@ -70,7 +67,7 @@ def test_the_evidence_is_that_of_the_covariance(name):
 @pytest.mark.parametrize("power", [1, 2])
 def test_draws_follow_the_rule_of_the_dense_posterior(power, monkeypatch):
     """The same prior draws and noise, and solves that are dense: blocks of columns included."""
-    monkeypatch.setattr("coupledgp.graphs.precision_posterior.COLUMN_VALUES", 4 * 56)
+    monkeypatch.setattr("coupledgp.graphs.posterior.COLUMN_VALUES", 4 * 56)
     monkeypatch.setattr("coupledgp.graphs.posterior.BLOCK", 4)
     found, _ = pair("scaled", power)
     dense = DensePosterior(found.prior, found.nodes, found._Y, 1.7, 0.01)
@@ -104,7 +101,7 @@ def test_evidence_and_posterior_share_a_factor(monkeypatch):
 
 @pytest.mark.parametrize("power", [1, 2, 4])
 def test_prior_variances_of_many_nodes(power, monkeypatch):
-    monkeypatch.setattr("coupledgp.graphs.cholesky_prior.BLOCK_COLUMNS", 3)
+    monkeypatch.setattr("coupledgp.graphs.laplacian_power.BLOCK_COLUMNS", 3)
     kernel = RegularizedLaplacianKernel(6.0, float(power))
     for name in ("grid", "parts"):
         priors = SolvePrior(GRAPHS[name], kernel), SpectralPrior(GRAPHS[name], kernel)

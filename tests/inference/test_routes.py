@@ -7,8 +7,7 @@ import pytest
 from coupledgp.core.budget import Budget, Forecast, Step
 from coupledgp.errors import InvalidInputError, MemoryLimitError
 from coupledgp.graphs import Graph, routes
-from coupledgp.graphs.exact_evidence import ObservedEvidence
-from coupledgp.graphs.moments import SpectralMoments
+from coupledgp.graphs.evidence import ObservedEvidence
 from coupledgp.graphs.routes import (
     NodeObservations,
     cheapest_route,
@@ -16,6 +15,7 @@ from coupledgp.graphs.routes import (
     moments_route,
     precision_route,
 )
+from coupledgp.graphs.spectral import SpectralMoments
 from coupledgp.kernels import GraphMaternKernel, HeatKernel, RegularizedLaplacianKernel
 
 SIDE = 16

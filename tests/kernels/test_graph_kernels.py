@@ -10,8 +10,8 @@ from scipy import linalg
 import coupledgp as cgp
 from coupledgp.errors import InvalidInputError, NumericalError
 from coupledgp.graphs import Graph
-from coupledgp.graphs.cholesky_prior import power_and_scale
-from coupledgp.graphs.kernel_exact import chebyshev_coefficients
+from coupledgp.graphs.laplacian_power import power_and_scale
+from coupledgp.graphs.spectral import chebyshev_coefficients
 from coupledgp.graphs.walk_lengths import n_terms_for
 from coupledgp.kernels import (
     GraphKernel,

@@ -13,7 +13,7 @@ from linear_operator.test.linear_operator_test_case import (
 from coupledgp.features import HopPlan, WalkFeatures, plan_hops, sample_walks
 from coupledgp.graphs import Graph
 from coupledgp.graphs.hops import split_series
-from coupledgp.graphs.kernel_exact import chebyshev_coefficients
+from coupledgp.graphs.spectral import chebyshev_coefficients
 from coupledgp.kernels import HeatKernel
 from coupledgp.kernels.gpytorch.walk_operators import (
     GraphSeriesLinearOperator,

@@ -7,8 +7,8 @@ from scipy.special import logsumexp
 import coupledgp as cgp
 from coupledgp.core.mixture import MixtureGP
 from coupledgp.errors import InvalidInputError, PrecisionWarning
+from coupledgp.graphs.average import KernelPosterior, distinguishable_range
 from coupledgp.graphs.process import NodeGP
-from coupledgp.graphs.quadrature import KernelPosterior, distinguishable_range
 from coupledgp.ground.parameters import folded
 from coupledgp.kernels import HeatKernel
 from coupledgp.kernels.graph_families import LearnedKernel

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 import coupledgp as cgp
-from coupledgp.graphs.posterior import DensePosterior, IterativePosterior
-from coupledgp.graphs.precision_posterior import PrecisionNodePosterior
+from coupledgp.graphs.posterior import DensePosterior, IterativePosterior, PrecisionNodePosterior
 from coupledgp.ground.parameters import folded
 from coupledgp.kernels import HeatKernel, RegularizedLaplacianKernel
 

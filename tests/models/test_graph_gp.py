@@ -11,8 +11,8 @@ from coupledgp.diagnostics import gaussian_kl
 from coupledgp.errors import InvalidInputError, NumericalError
 from coupledgp.graphs import Graph
 from coupledgp.graphs.estimator import AUTO_KERNELS
-from coupledgp.graphs.prior_recipes import MAX_HOPS
 from coupledgp.graphs.process import NodeGP
+from coupledgp.graphs.recipes import MAX_HOPS
 from coupledgp.ground.parameters import folded
 from coupledgp.kernels import HeatKernel, RegularizedLaplacianKernel, dense_kernel
 from tests.graph_cases import karate, weighted_graph

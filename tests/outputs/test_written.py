@@ -19,7 +19,7 @@ import trimesh
 import coupledgp as cgp
 from coupledgp.cli.shared import whole
 from coupledgp.cli.tables import write_table
-from coupledgp.fields.projection import Plane
+from coupledgp.fields.roads import Plane
 from coupledgp.ground.output import write_text, written_whole
 from tests.outputs.written import OLD, largest_file, mode, temporary_files
 
@@ -161,8 +161,6 @@ WRITERS: dict[str, Callable[[Path], Any]] = {
     "m.vtu": lambda path: cgp.write_mesh(path, MESH, mean=HEIGHT),
     "m.vtk": lambda path: cgp.write_mesh(path, MESH, mean=HEIGHT),
     "m.ply": lambda path: cgp.write_mesh(path, MESH, mean=HEIGHT),
-    "m.glb": lambda path: cgp.write_mesh(path, MESH, mean=HEIGHT),
-    "m.gltf": lambda path: cgp.write_mesh(path, MESH, mean=HEIGHT),
     "page.html": lambda path: report().to_html(path),
     "page.json": lambda path: report().to_json(path),
     "text.html": lambda path: write_text(path, "x" * 100_000),

@@ -41,7 +41,7 @@ def scaled_graph() -> Graph:
     plain = Graph.from_networkx(nx.convert_node_labels_to_integers(nx.grid_2d_graph(8, 5)))
     scale = np.random.default_rng(4).uniform(0.3, 3.0, plain.n_nodes)
     csr = (plain.indptr.copy(), plain.indices.copy(), plain.weights.copy())
-    return Graph(cgp.graphs.assembly.Csr(*csr), node_scale=scale)
+    return Graph(cgp.graphs.readers.Csr(*csr), node_scale=scale)
 
 
 GRAPHS = {

@@ -39,8 +39,7 @@ from coupledgp.diagnostics.sources import Source
 from coupledgp.diagnostics.tables import LOST, MATTERS, Rival
 from coupledgp.errors import CoupledGPError, InvalidInputError
 from coupledgp.fields.locations import canonical
-from coupledgp.fields.precise_process import PreciseFieldGP
-from coupledgp.fields.process import FieldGP
+from coupledgp.fields.process import FieldGP, PreciseFieldGP
 from coupledgp.graphs.process import NodeGP
 from coupledgp.ground.threads import suited_threads
 from coupledgp.random import FloatArray, IntArray

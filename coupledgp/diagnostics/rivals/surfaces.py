@@ -41,7 +41,7 @@ from coupledgp.fields.locations import location_positions, location_rows, split_
 from coupledgp.fields.networks import shortest_links
 from coupledgp.fields.operator import LaplaceOperator
 from coupledgp.graphs import Graph
-from coupledgp.graphs.precision import precision_work
+from coupledgp.graphs.laplacian_power import precision_work
 from coupledgp.ground.memory import available_bytes
 from coupledgp.linalg.conjugate_gradients import solve_columns
 from coupledgp.linalg.sparse_cholesky import SparseFactor, elimination_order

@@ -18,8 +18,7 @@ from coupledgp.diagnostics.laws import Mixture, Normal
 from coupledgp.diagnostics.predictions import Law
 from coupledgp.diagnostics.sources.kernel import StatedKernel
 from coupledgp.errors import InvalidInputError
-from coupledgp.fields.precise_process import PreciseFieldGP
-from coupledgp.fields.process import FieldGP
+from coupledgp.fields.process import FieldGP, PreciseFieldGP
 from coupledgp.ground.validation import wrong
 from coupledgp.likelihoods.base import Likelihood
 from coupledgp.likelihoods.counts import class_log_chances

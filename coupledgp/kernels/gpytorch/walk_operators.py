@@ -16,7 +16,7 @@ from linear_operator.utils.getitem import _is_noop_index
 
 from coupledgp.features import HopPlan, WalkFeatures, Walks
 from coupledgp.graphs import Graph
-from coupledgp.graphs.products import fused_product
+from coupledgp.graphs.spectral import fused_product
 from coupledgp.ground.tensors import Differentiable, Tensor, torch
 from coupledgp.random import FloatArray
 

@@ -7,8 +7,8 @@ from scipy import linalg, stats
 
 from coupledgp.fields import LaplaceOperator
 from coupledgp.fields.covariance import FieldCovariance
+from coupledgp.fields.evidence import evidence_at_ratios, integrated_amplitude
 from coupledgp.fields.grid import NOISE_RATIOS, FieldGrid
-from coupledgp.fields.precision_evidence import evidence_at_ratios, integrated_amplitude
 from coupledgp.kernels.fields import (
     FieldKernel,
     PositionKernel,

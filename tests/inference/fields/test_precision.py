@@ -10,6 +10,12 @@ from scipy import sparse
 
 from coupledgp.features import FourierFeatures
 from coupledgp.fields import LaplaceOperator
+from coupledgp.fields.evidence import (
+    FieldPrecisionEvidence,
+    FieldScales,
+    PositionFeatures,
+    PrecisionPosterior,
+)
 from coupledgp.fields.locations import as_points, location_positions, location_rows
 from coupledgp.fields.precision import (
     FieldPrecision,
@@ -18,13 +24,7 @@ from coupledgp.fields.precision import (
     flat_variance,
     shifted_stiffness,
 )
-from coupledgp.fields.precision_evidence import (
-    FieldPrecisionEvidence,
-    FieldScales,
-    PositionFeatures,
-)
-from coupledgp.fields.precision_posterior import PrecisionPosterior
-from coupledgp.fields.precision_search import (
+from coupledgp.fields.search import (
     PrecisionSearch,
     SearchSettings,
     precision_search,

@@ -122,6 +122,7 @@ def test_spectral_densities_have_integral_one(kernel, dim):
 def test_a_wide_lattice_has_the_kernel(dim, monkeypatch):
     """Products of features are the kernel where period and band are large."""
     monkeypatch.setattr(lattice, "LEAST_KERNEL", 1e-10)
+    monkeypatch.setattr(lattice, "MOST_VARIANCE", np.inf)
     spectrum, rng = parse_spectrum("matern-5/2"), np.random.default_rng(0)
     points, length = rng.uniform(0, 1, (20, dim)), np.full(dim, 0.3)
     own = Lattice.for_kernel(spectrum, length, 1e8, PlaceBox.of(points), 1000)
@@ -280,9 +281,32 @@ def test_too_few_waves_are_left_out_or_refused():
     """A band is narrower where waves are too many; a kernel that it would not hold is refused."""
     box = PlaceBox(np.zeros(2), np.full(2, 10.0), np.full(2, 10.0))
     spectrum = parse_spectrum("matern-3/2")
-    whole = Lattice.for_kernel(spectrum, np.full(2, 0.5), 1e4, box, 3000)
-    fewer = Lattice.for_kernel(spectrum, np.full(2, 0.5), 1e4, box, 3000, most_waves=1000)
+    whole = Lattice.for_kernel(spectrum, np.full(2, 0.5), 1e3, box, 30_000)
+    fewer = Lattice.for_kernel(spectrum, np.full(2, 0.5), 1e3, box, 30_000, most_waves=1000)
     assert fewer.n_waves <= 1000 < whole.n_waves
     np.testing.assert_array_equal(fewer.steps, whole.steps)
-    with pytest.raises(TooManyWavesError, match=r"takes \d+ waves, more than 100 for 3000 rows"):
-        Lattice.for_kernel(spectrum, np.full(2, 0.05), 1e4, box, 3000, most_waves=100)
+    with pytest.raises(TooManyWavesError, match=r"takes \d+ waves, more than 81 for 30000 rows"):
+        Lattice.for_kernel(spectrum, np.full(2, 0.05), 1e4, box, 30_000, most_waves=100)
+
+
+def test_waves_are_no_more_than_rows_pay_for_and_equations_that_are_solved():
+    """A small table has a lattice whose equations have a factor, however small its noise."""
+    box = PlaceBox(np.zeros(2), np.ones(2), np.ones(2))
+    spectrum, length = parse_spectrum("matern-3/2"), np.full(2, 0.5)
+    few = [Lattice.for_kernel(spectrum, length, 1e6, box, n).n_waves for n in (100, 4000, 20_000)]
+    assert few[0] <= 1.1 * lattice.FEW_FACTORED
+    assert few[1] <= 2100
+    assert few[2] <= 1.1 * lattice.MOST_FACTORED
+    noisy = Lattice.for_kernel(spectrum, length / 5, 1.0, box, 20_000)
+    assert noisy.n_waves > lattice.MOST_FACTORED  # conjugate gradients solve these
+
+
+def test_precise_rows_keep_their_waves():
+    """Waves stand out of the noise of the most precise rows, not of the mean noise."""
+    box = PlaceBox(np.zeros(1), np.ones(1), np.ones(1))
+    spectrum, length = parse_spectrum("matern-5/2"), np.full(1, 0.05)
+    relative = np.repeat([1e-4, 1e4], 100)
+    mean = Lattice.for_kernel(spectrum, length, 1.0, box, 200)
+    own = Lattice.for_kernel(spectrum, length, 1.0, box, 200, float((1 / relative).sum()))
+    alone = Lattice.for_kernel(spectrum, length, 1e4, box, 100)
+    assert mean.n_waves < own.n_waves == alone.n_waves

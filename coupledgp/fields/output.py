@@ -1,38 +1,268 @@
-"""Road networks with values, and laws over places and times, as GeoPackage and GeoJSON."""
+"""Triangle meshes with values at vertices or faces: VTK, PLY and glTF.
+
+Road networks with values, and laws over places and times, as GeoPackage and GeoJSON.
+"""
 
 from __future__ import annotations
 
 import errno
+import importlib
 import io
 import os
+import re
 import shutil
 import sqlite3
 import tempfile
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from coupledgp.errors import InvalidInputError
-from coupledgp.fields.projection import LONLAT
-from coupledgp.fields.roads import RoadNetwork
+from coupledgp.fields.roads import LONLAT, RoadNetwork
+from coupledgp.graphs.forms import mesh_arrays
 from coupledgp.ground.extras import library
 from coupledgp.ground.output import written_whole
 from coupledgp.ground.validation import check_choice, wrong
-from coupledgp.random import FloatArray
+from coupledgp.ground.visible import warn
+from coupledgp.random import FloatArray, IntArray
 
-PURPOSE = "writing maps over time"
+Location = Literal["vertices", "faces"]
+Columns = dict[str, FloatArray]
+VTK = "writing .vtu and .vtk"
+NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+# Red, green, blue and opacity of a place without a value.
+GREY = (0xC9, 0xCE, 0xD3, 0xFF)
+# Rounding of coordinates to single precision that goes without a warning, relative to the extent.
+ROUNDING = 1e-6
+# Names that the formats use themselves.
+TAKEN = ("x", "y", "z", "red", "green", "blue", "alpha", "vertex_indices")
+
+
+@dataclass(frozen=True)
+class MeshFields:
+    """A mesh and its fields, checked.
+
+    Attributes
+    ----------
+    vertices : FloatArray (v, 3)
+    faces : IntArray (f, 3)
+    at_vertices, at_faces : dict of FloatArray (v,) and (f,)
+        Fields by name.
+    """
+
+    vertices: FloatArray
+    faces: IntArray
+    at_vertices: dict[str, FloatArray]
+    at_faces: dict[str, FloatArray]
+
+    def coloured(self) -> tuple[str, FloatArray] | None:
+        """Location and values of the field that gives colours: `mean`, else the first one."""
+        for wanted in ("mean", None):
+            for place, fields in (("vertices", self.at_vertices), ("faces", self.at_faces)):
+                for name, values in fields.items():
+                    if wanted in (name, None):
+                        return place, values
+        return None
+
+
+def write_mesh(
+    path: str | os.PathLike[str],
+    mesh: Any,
+    /,
+    *,
+    location: Location | None = None,
+    **fields: ArrayLike,
+) -> None:
+    """Write a triangle mesh with fields; the extension of the path tells the format.
+
+    | extension | fields | read by |
+    |---|---|---|
+    | .vtu, .vtk | point data and cell data, float64 | ParaView, PyVista, meshio |
+    | .ply | properties of vertices and faces, float64; colours | MeshLab, Blender, trimesh |
+
+    Colours are those of the field `mean`, or of the first one without it: viridis from its least to
+    its greatest value, grey where it is NaN. Of a PLY, PyVista reads colours alone, and meshio no
+    properties of faces; .vtu is the format for them. VTK files need the extra `geo`.
+
+    Parameters
+    ----------
+    path
+        Path of the file, which is written whole or not at all.
+    mesh
+        A mesh of trimesh, PyVista, meshio or open3d, anything with `vertices` (v, 3) and `faces`
+        (f, 3), or a pair of these arrays.
+    location
+        `"vertices"` or `"faces"`, for meshes with as many vertices as faces. Else the number of
+        values tells where they are.
+    **fields
+        Values by name, (v,) or (f,), NaN where missing. Names are letters, digits and underscores.
+
+    Raises
+    ------
+    InvalidInputError
+        The extension is unknown, the mesh is none, or a field has a wrong name, shape or value.
+    MissingLibraryError
+        meshio is not installed, for .vtu and .vtk.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import trimesh
+    >>> import coupledgp as cgp
+    >>> sphere = trimesh.creation.icosphere(subdivisions=1)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     cgp.write_mesh(f"{folder}/sphere.ply", sphere, height=sphere.vertices[:, 2])
+    """
+    kind = Path(path).suffix.lower()
+    if kind not in WRITERS:
+        raise wrong("path", f"a file ending in {', '.join(WRITERS)}", os.fspath(path))
+    if kind in (".vtu", ".vtk"):
+        library("meshio", VTK)
+    vertices, faces = _geometry(mesh)
+    if location is not None:
+        check_choice(location, ("vertices", "faces"), "location")
+    counts = {"vertices": len(vertices), "faces": len(faces)}
+    placed: dict[str, Columns] = {"vertices": {}, "faces": {}}
+    for name, given in fields.items():
+        _check_name(name, fields)
+        values = _values(given, name)
+        placed[_location(name, values.size, counts, location)][name] = values
+    checked = MeshFields(vertices, faces, placed["vertices"], placed["faces"])
+    with written_whole(path) as temporary:
+        WRITERS[kind](temporary, checked)
+
+
+def _geometry(mesh: Any) -> tuple[FloatArray, IntArray]:
+    """Vertices (v, 3) and faces (f, 3) of a mesh."""
+    try:
+        given = mesh_arrays(mesh)
+        vertices, faces = np.asarray(given[0], np.float64), np.asarray(given[1], np.int64)
+    except (TypeError, ValueError) as error:
+        raise wrong(
+            "mesh", "an object with vertices (v, 3) and faces (f, 3)", type(mesh)
+        ) from error
+    shapes = (vertices.shape, faces.shape)
+    if any(len(shape) != 2 or shape[1] != 3 or not shape[0] for shape in shapes):
+        raise InvalidInputError(
+            f"mesh: expected vertices (v, 3) and faces (f, 3), got shapes {shapes[0]} and "
+            f"{shapes[1]}"
+        )
+    if not np.isfinite(vertices).all():
+        row = int(np.flatnonzero(~np.isfinite(vertices).all(axis=1))[0])
+        raise InvalidInputError(f"mesh: expected finite vertices, got {vertices[row]} at {row}")
+    if faces.min() < 0 or faces.max() >= len(vertices):
+        raise InvalidInputError(
+            f"mesh: expected faces of vertices 0 to {len(vertices) - 1}, got numbers "
+            f"{faces.min()} to {faces.max()}"
+        )
+    return vertices, faces
+
+
+def _check_name(name: str, fields: Mapping[str, ArrayLike]) -> None:
+    if not NAME.fullmatch(name) or name.lower() in TAKEN:
+        raise InvalidInputError(
+            f"fields: expected a name of letters, digits and underscores that is none of "
+            f"{', '.join(TAKEN)}, got {name!r}"
+        )
+    same = [other for other in fields if other.lower() == name.lower()]
+    if len(same) > 1:
+        raise InvalidInputError(
+            f"fields: expected names that differ in more than upper and lower case, got {same}"
+        )
+
+
+def _values(given: ArrayLike, name: str) -> FloatArray:
+    try:
+        values = np.asarray(given, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InvalidInputError(f"{name}: expected numbers: {error}") from error
+    if values.ndim != 1 or np.isinf(values).any():
+        raise InvalidInputError(
+            f"{name}: expected a vector of numbers that are not infinite, got shape "
+            f"{values.shape}" + (" with infinite ones" if values.ndim == 1 else "")
+        )
+    return values
+
+
+def _location(name: str, size: int, counts: Mapping[str, int], given: str | None) -> str:
+    """Location of the values of a field: vertices or faces."""
+    fitting = [place for place, count in counts.items() if count == size]
+    if given in fitting:
+        return given
+    if len(fitting) == 1 and given is None:
+        return fitting[0]
+    if len(fitting) == 2:
+        raise InvalidInputError(
+            f"{name}: expected location='vertices' or location='faces', as the mesh has "
+            f"{size} of both"
+        )
+    expected = f"{counts[given]} values" if given else " or ".join(
+        f"{count} values at its {place}" for place, count in counts.items()
+    )  # fmt: skip
+    raise wrong(name, expected, size)
+
+
+def _write_vtk(path: Path, mesh: MeshFields, file_format: str) -> None:
+    meshio = library("meshio", VTK)
+    content = meshio.Mesh(
+        mesh.vertices,
+        [("triangle", mesh.faces)],
+        point_data=mesh.at_vertices,
+        cell_data={name: [values] for name, values in mesh.at_faces.items()},
+    )
+    meshio.write(path, content, file_format=file_format)
+
+
+def _write_ply(path: Path, mesh: MeshFields) -> None:
+    trimesh = importlib.import_module("trimesh")
+    moved = np.abs(mesh.vertices - mesh.vertices.astype(np.float32)).max()
+    if moved > ROUNDING * np.ptp(mesh.vertices, axis=0).max():
+        warn(
+            f"path: PLY has coordinates in single precision, which moves vertices by up to "
+            f"{moved:.2g}; .vtu keeps them"
+        )
+    solid = trimesh.Trimesh(
+        mesh.vertices, mesh.faces, process=False,
+        vertex_attributes=mesh.at_vertices, face_attributes=mesh.at_faces,
+    )  # fmt: skip
+    if (found := mesh.coloured()) is not None:
+        place, values = found
+        setattr(solid.visual, {"vertices": "vertex", "faces": "face"}[place] + "_colors",
+                value_colours(values))  # fmt: skip
+    path.write_bytes(trimesh.exchange.ply.export_ply(solid, vertex_normal=False))
+
+
+def value_colours(values: FloatArray) -> NDArray[np.uint8]:
+    """Colours (n, 4) of values (n,), viridis from the least to the greatest; grey without value."""
+    from matplotlib import colormaps
+
+    known = np.isfinite(values)
+    low, high = (values[known].min(), values[known].max()) if known.any() else (0.0, 1.0)
+    spread = high - low
+    levels = np.where(known, values - low, 0.0) / (spread if spread > 0 else 1.0)
+    rgba: NDArray[np.uint8] = colormaps["viridis"](levels, bytes=True)
+    rgba[~known] = GREY
+    return rgba
+
+
+WRITERS: dict[str, Callable[[Path, MeshFields], None]] = {
+    ".vtu": lambda path, mesh: _write_vtk(path, mesh, "vtu"),
+    ".vtk": lambda path, mesh: _write_vtk(path, mesh, "vtk"),
+    ".ply": _write_ply,
+}
+
+
 # Most features of a file: GDAL takes about a second for a hundred thousand.
 MAX_FEATURES = 5_000_000
 DRIVERS = {".gpkg": "GPKG", ".geojson": "GeoJSON"}
 # Columns that the files have besides the fields.
 OWN = ("geometry", "fid", "id", "edge", "node", "source", "target", "length", "row")
-Columns = dict[str, FloatArray]
 
 
 def write_roads(
@@ -89,15 +319,15 @@ def write_roads(
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     cgp.write_roads(f"{folder}/speed.gpkg", roads, location="nodes", speed=[50.0, 30.0])
     """
-    kind = road_format(path, roads)
-    layers = road_layers(kind, roads, location, fields)
+    kind = map_format(path, roads.crs)
+    at_edges, at_nodes = _sorted_fields(roads, location, fields)
+    layers: dict[str, Any] = {}
+    if at_edges or not at_nodes or kind == ".gpkg":
+        layers["edges"] = _edge_table(roads, at_edges)
+    if at_nodes:
+        layers["nodes"] = _node_table(roads, at_nodes)
     with written_whole(path) as temporary:
         save_roads(temporary, kind, layers)
-
-
-def road_format(path: str | os.PathLike[str], roads: RoadNetwork, name: str = "path") -> str:
-    """The extension of a path, which must be one of a format; `name` names the path in errors."""
-    return map_format(path, roads.crs, name)
 
 
 def map_format(path: str | os.PathLike[str], crs: str | None, name: str = "path") -> str:
@@ -111,19 +341,6 @@ def map_format(path: str | os.PathLike[str], crs: str | None, name: str = "path"
             "system; write a .gpkg, or name their crs"
         )
     return kind
-
-
-def road_layers(
-    kind: str, roads: RoadNetwork, location: str | None, fields: Mapping[str, ArrayLike]
-) -> dict[str, Any]:
-    """The tables (`geopandas.GeoDataFrame`) of edges and nodes that a file of the kind holds."""
-    at_edges, at_nodes = _sorted_fields(roads, location, fields)
-    layers: dict[str, Any] = {}
-    if at_edges or not at_nodes or kind == ".gpkg":
-        layers["edges"] = _edge_table(roads, at_edges)
-    if at_nodes:
-        layers["nodes"] = _node_table(roads, at_nodes)
-    return layers
 
 
 def save_roads(path: Path, kind: str, layers: Mapping[str, Any]) -> None:
@@ -181,7 +398,7 @@ def _refuse(name: str, values: FloatArray, counts: dict[str, int], fitting: list
 def _edge_table(roads: RoadNetwork, fields: Columns) -> Any:
     shapely = library("shapely", "writing roads")
     sizes = [len(line) for line in roads.lines]
-    places = _coordinates(roads, np.concatenate(roads.lines))
+    places = np.concatenate(roads.lines) / roads.plane.unit
     lines = shapely.linestrings(places, indices=np.repeat(np.arange(len(sizes)), sizes))
     names = _names(roads)
     columns = {
@@ -196,14 +413,8 @@ def _edge_table(roads: RoadNetwork, fields: Columns) -> Any:
 
 
 def _node_table(roads: RoadNetwork, fields: Columns) -> Any:
-    shapely = library("shapely", "writing roads")
-    points = shapely.points(_coordinates(roads, roads.positions))
+    points = library("shapely", "writing roads").points(roads.positions / roads.plane.unit)
     return _table(roads, {"node": _names(roads), **fields}, points)
-
-
-def _coordinates(roads: RoadNetwork, places: FloatArray) -> FloatArray:
-    """Places (p, 2) in the units of the roads' coordinate system."""
-    return places / roads.plane.unit
 
 
 def _names(roads: RoadNetwork) -> Any:
@@ -357,8 +568,8 @@ def _stamps(times: Sequence[Any], kind: str) -> Any:
 
 def _time_table(layer: TimeLayer, stamps: Any, crs: str | None) -> Any:
     """A table of all places at the first time, then at the second, and so on."""
-    geopandas = library("geopandas", PURPOSE)
-    shapely = library("shapely", PURPOSE)
+    geopandas = library("geopandas", "writing maps over time")
+    shapely = library("shapely", "writing maps over time")
     n, n_times = len(layer.places), len(stamps)
     shapes = dict.fromkeys(layer.columns, (n,)) | dict.fromkeys(layer.fields, (n, n_times))
     for name, values in (*layer.columns.items(), *layer.fields.items()):

@@ -21,13 +21,7 @@ from coupledgp.couplings.walkers.registry import (
 from coupledgp.errors import InvalidInputError, NumericalError
 from coupledgp.features import HopPlan, plan_hops, walked_series
 from coupledgp.graphs import Graph
-from coupledgp.graphs.cholesky_prior import (
-    SolveChoice,
-    SolvePrior,
-    choose_solve,
-)
-from coupledgp.graphs.evidence import Scales
-from coupledgp.graphs.exact_evidence import tolerance_for
+from coupledgp.graphs.evidence import Scales, tolerance_for
 from coupledgp.graphs.hops import (
     AFFORDABLE_COST,
     HOP_TOLERANCE,
@@ -35,11 +29,14 @@ from coupledgp.graphs.hops import (
     HopNodes,
     series_at_scales,
 )
-from coupledgp.graphs.kernel_exact import series_degree
-from coupledgp.graphs.priors import GraphPrior, SeriesPrior, SpectralPrior, WalkPrior
-from coupledgp.graphs.scaled_prior import scaled
-from coupledgp.graphs.spectrum import lanczos_density
-from coupledgp.graphs.walk_settings import WALKS_LIMIT
+from coupledgp.graphs.laplacian_power import (
+    SolveChoice,
+    SolvePrior,
+    choose_solve,
+)
+from coupledgp.graphs.priors import GraphPrior, SeriesPrior, SpectralPrior, WalkPrior, scaled
+from coupledgp.graphs.spectral import lanczos_density, series_degree
+from coupledgp.graphs.walk_lengths import WALKS_LIMIT
 from coupledgp.ground.codec import check_range, named, stored
 from coupledgp.ground.devices import CPU
 from coupledgp.ground.tensors import torch
@@ -48,7 +45,7 @@ from coupledgp.kernels import GraphKernel
 
 # Largest numbers of nodes for which all eigenvectors are computed: in about a second, and where a
 # series costs more.
-SPECTRAL_LIMIT, MOST_SPECTRAL = 1200, 4096
+SPECTRAL_NODES, MOST_SPECTRAL = 1200, 4096
 # Relative error at which the walked series is cut: far below the error of the walks.
 WALK_TOLERANCE = 1e-6
 # Multiples of the kernel's scale over which the matched law of lengths is a mean. One round of a
@@ -113,7 +110,7 @@ class NodePriorRecipe(ABC):
 class WalkRecipe(NodePriorRecipe):
     """Random walks behind exact hops; attributes are the parameters of `GraphGPRegressor`.
 
-    With the method `"auto"` nothing is walked on graphs of more than `SPECTRAL_LIMIT` nodes: exact
+    With the method `"auto"` nothing is walked on graphs of more than `SPECTRAL_NODES` nodes: exact
     ways to the same law cost less there. A device computes their products; none computes walks.
     """
 
@@ -153,7 +150,7 @@ class WalkRecipe(NodePriorRecipe):
 
     @property
     def is_exact(self) -> bool:
-        return self.method == "auto" and self.graph.n_nodes > SPECTRAL_LIMIT
+        return self.method == "auto" and self.graph.n_nodes > SPECTRAL_NODES
 
     def make(self, kernel: GraphKernel, scales: Scales | None = None) -> ChosenPrior:
         if self.is_exact:
@@ -271,7 +268,7 @@ class ExactRecipe(NodePriorRecipe):
         if self.device != CPU:
             return self._series(kernel, scales)
         if self.method == "spectral" or (
-            self.method == "auto" and self.graph.n_nodes <= SPECTRAL_LIMIT
+            self.method == "auto" and self.graph.n_nodes <= SPECTRAL_NODES
         ):
             return ChosenPrior(
                 SpectralPrior(graph, kernel), "spectral", f"{self.graph.n_nodes} nodes"

@@ -87,7 +87,7 @@ def table_report(draws: int, seed: int) -> Any:
         model, X, y, couplings=COUPLINGS, sizes=SIZES, n_draws=draws, random_state=seed
     )
     return cgp.report(
-        model, X, y, sections=SECTIONS | {"couplings": study.section}, random_state=seed,
+        model, X, y, sections={**SECTIONS, "couplings": study.section}, random_state=seed,
         title=f"Posterior of 64 Fourier frequencies: {data.name} ({data.source}), a fifth of the "
         "rows held out",
     )  # fmt: skip
@@ -112,7 +112,7 @@ def mesh_report(draws: int, seed: int) -> Any:
     )  # fmt: skip
     drawn = {"map": lambda _: ("Map", None, partial(model.picture, mesh))}
     return cgp.report(
-        model, hidden, noisy[hidden], sections=drawn | {"couplings": study.section},
+        model, hidden, noisy[hidden], sections={**drawn, "couplings": study.section},
         random_state=seed, target="heat",
         title=f"Heat that has spread for a time of {SPREAD:g} and has noise of {NOISE:g}, seen at "
         f"{SEEN} of {graph.n_nodes} faces: {WALKS[-1]} walkers a face, and two exact hops",

@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from contextvars import ContextVar
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -398,9 +399,8 @@ def exact_of(how: str, most: int | None = None, seed: int = 0) -> Any:
     """The argument `exact` of reports for `--compare`: by solves, at most `most` of them."""
     if how != "stochastic":
         return how
-    return cgp.diagnostics.StochasticOptions(
-        seed=seed, **({} if most is None else {"n_columns": most})
-    )
+    options = cgp.diagnostics.StochasticOptions(seed=seed)
+    return options if most is None else replace(options, n_columns=most)
 
 
 def judged(model: Any, points: Any, y: Any, **further: Any) -> Any:

@@ -257,7 +257,7 @@ class Study(ExplainedChoice, Plotted):
         columns = pd.MultiIndex.from_product(
             [titles, [f"${size}$" for size in self.sizes]], names=["", _escaped(self.size_name)]
         )
-        rows = {_escaped(name): [] for name in self.couplings}
+        rows: dict[str, list[str]] = {_escaped(name): [] for name in self.couplings}
         for name in chosen:
             for size in self.sizes:
                 values, apart = self._values(name, size), self.separated(name, size)

@@ -52,7 +52,7 @@ def model_map(report: Report) -> tuple[str, None, Callable[[], Picture]] | None:
     draw: Callable[[], Picture] | None = None
     if hasattr(model, "field_map"):
         draw = partial(_field_map, model, p)
-    elif hasattr(model, "nodes_") and p.times is None and hasattr(model, "picture"):
+    elif model is not None and hasattr(model, "nodes_") and p.times is None:
         draw = model.picture
     elif hasattr(model, "fitted_"):
         from coupledgp.tables.place_maps import PlacesOf  # models import pages
@@ -159,7 +159,10 @@ def _shown(name: str, heading: str, frame: pd.DataFrame | None) -> Shown | None:
     if frame is None:
         return None
     rows = [
-        [number(cell) if isinstance(cell, float | np.floating) else label(cell) for cell in row]
+        [
+            number(float(cell)) if isinstance(cell, float | np.floating) else label(cell)
+            for cell in row
+        ]
         for row in frame.itertuples(index=False)
     ]
     return Shown(name, heading, "", [str(one) for one in frame.columns], rows, OPEN_ROWS)

@@ -146,7 +146,7 @@ def places(p: Predictions) -> Picture:
     x, y = p.positions[chosen].T
     errors = ((p.y - p.law.mean) / p.law.std)[chosen, 0]
     unit = f", {p.unit}" if p.unit else ""
-    shown = (
+    shown: tuple[tuple[FloatArray, str, dict[str, Any]], ...] = (
         (p.law.mean[chosen, 0], f"predicted {p.target}{unit}", {"cmap": MEANS}),
         (errors, "error / standard deviation", {"cmap": ERRORS, "vmin": -3, "vmax": 3}),
     )
@@ -202,7 +202,9 @@ def _longest_run(times: Any, rows: IntArray) -> IntArray:
     """The longest run of rows at rising times without a break, at most its last `MAX_RUN`."""
     rows = rows[np.argsort(times[rows], kind="stable")]
     steps = np.diff(times[rows])
-    breaks = np.flatnonzero(steps > 3 * np.median(steps)) + 1 if steps.size else []
+    breaks = np.empty(0, dtype=np.int64)
+    if steps.size:
+        breaks = np.flatnonzero(steps > 3 * np.median(steps)) + 1
     return max(np.split(rows, breaks), key=len)[-MAX_RUN:]
 
 
@@ -225,9 +227,11 @@ def draw_series(
     if np.asarray(times).dtype.kind == "M":
         from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 
-        where = AutoDateLocator(minticks=3, maxticks=7)
+        locate: Any = AutoDateLocator  # whose stubs have no types
+        written: Any = ConciseDateFormatter
+        where = locate(minticks=3, maxticks=7)
         axes.xaxis.set_major_locator(where)
-        axes.xaxis.set_major_formatter(ConciseDateFormatter(where))
+        axes.xaxis.set_major_formatter(written(where))
     else:
         plain_axis(axes.xaxis)
     plain_axis(axes.yaxis, 4)

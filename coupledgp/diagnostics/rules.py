@@ -124,6 +124,11 @@ def fault_colour(gain: float) -> str:
     return RED if gain > SERIOUS else AMBER
 
 
+def in_errors(gain: float, error: float) -> float:
+    """A gain in standard errors; NaN without an error, as of a rival with the model's own law."""
+    return float(gain / error) if error else np.nan
+
+
 def loses(t: Tables, rival: Rival) -> bool:
     """Whether a simple rival is better, beyond chance and by an amount that matters."""
     found = t.gain(rival.name)
@@ -156,8 +161,9 @@ def _of_baseline(t: Tables, rival: Rival, lost: bool, is_best: bool) -> Check:
                   for one in (t.predictions.name, rival.name))  # fmt: skip
     if not lost:
         sentence = f"{_start(name)} predicts no better: {with_error(gain, error, sign=True)} nats."
-        return Check(BETTER, "baseline", GREEN, sentence, column=rival.name, statistic=gain / error,
-                     limit=LOST, gain=gain, gain_error=error, basis=basis)  # fmt: skip
+        return Check(BETTER, "baseline", GREEN, sentence, column=rival.name,
+                     statistic=in_errors(gain, error), limit=LOST, gain=gain, gain_error=error,
+                     basis=basis)  # fmt: skip
     amount_of = worth(gain, isinstance(t.predictions.law, Chances))
     if (
         gain <= max(LOST * error, MATTERS) and own is not None and other is not None
@@ -167,8 +173,8 @@ def _of_baseline(t: Tables, rival: Rival, lost: bool, is_best: bool) -> Check:
             ratio = own.value / max(other.value, 1e-6 * own.value)
             gain, error, basis = float(np.log(ratio)), np.nan, "estimated"
     sentence = f"{_start(name)} predicts better than this model ({amount_of})."
-    return Check(BETTER, "baseline", RED, sentence, True, rival.name, found.gain / found.error,
-                 limit=LOST, gain=gain, gain_error=error, basis=basis,
+    return Check(BETTER, "baseline", RED, sentence, True, rival.name,
+                 in_errors(found.gain, found.error), limit=LOST, gain=gain, gain_error=error, basis=basis,
                  remedy=rival.remedy if is_best else "")  # fmt: skip
 
 
@@ -199,7 +205,7 @@ def flexible(t: Tables) -> list[Check]:
             f"{_start(name)}, fitted to the same rows, predicts "
             f"{'better' if fired else 'no better'}: {with_error(found.gain, found.error, True)} "
             f"nats per point{beyond}.",
-            fired, one.name, found.gain / found.error, limit=LOST, gain=gain,
+            fired, one.name, in_errors(found.gain, found.error), limit=LOST, gain=gain,
             gain_error=found.error, basis="paired",
             remedy=one.remedy if fired and best is not None and one is best[0] else "",
         ))  # fmt: skip
@@ -217,8 +223,8 @@ def the_mean(t: Tables) -> list[Check]:
         return [Check(BETTER, "the mean", GREY, reason)]
     lead, error, name = -found.gain, found.error, rival.uses or rival.name
     parts: dict[str, Any] = {
-        "column": rival.name, "statistic": lead / error, "limit": TOLD, "gain": found.gain,
-        "gain_error": error, "basis": "paired",
+        "column": rival.name, "statistic": in_errors(lead, error), "limit": TOLD,
+        "gain": found.gain, "gain_error": error, "basis": "paired",
     }  # fmt: skip
     if not np.isfinite(error):
         sentence = "One test point does not say whether it is good."

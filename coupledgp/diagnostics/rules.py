@@ -174,8 +174,8 @@ def _of_baseline(t: Tables, rival: Rival, lost: bool, is_best: bool) -> Check:
             gain, error, basis = float(np.log(ratio)), np.nan, "estimated"
     sentence = f"{_start(name)} predicts better than this model ({amount_of})."
     return Check(BETTER, "baseline", RED, sentence, True, rival.name,
-                 in_errors(found.gain, found.error), limit=LOST, gain=gain, gain_error=error, basis=basis,
-                 remedy=rival.remedy if is_best else "")  # fmt: skip
+                 in_errors(found.gain, found.error), limit=LOST, gain=gain, gain_error=error,
+                 basis=basis, remedy=rival.remedy if is_best else "")  # fmt: skip
 
 
 def flexible(t: Tables) -> list[Check]:

@@ -275,7 +275,7 @@ class Request(SimpleNamespace):
         named = [name for name in SENSORS if name in frame.columns][:1]
         rows = frame.iloc[found.left_out.rows][list(dict.fromkeys([*named, *columns]))]
         law = found.predictions.law
-        y, mean, std = (one.ravel() for one in (found.predictions.y, law.mean, law.std))
+        y, mean, std = (np.ravel(one) for one in (found.predictions.y, law.mean, law.std))
         return rows.reset_index(drop=True).assign(
             value=y, mean=mean, std=std, residual=(y - mean) / std
         )

@@ -889,7 +889,8 @@ def _beside(
         if problem is None:
             return None, None
         law, _ = solved_law(problem, exact_points(source), options)
-    correlation = correlations(joint_of(law).cov) if joint_of(law).cov is not None else None
+    cov = joint_of(law).cov
+    correlation = None if cov is None else correlations(cov)
     found, distance = _exact_rows(p, law, correlation, EXACT)
     is_member = options is not None and not isinstance(p.law, Normal) and source.is_own
     return (replace(found, remarks=(MEMBER,)) if is_member else found), distance

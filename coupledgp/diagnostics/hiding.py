@@ -401,9 +401,11 @@ def _tables(
     found: Sequence[_Split], readings: SensorReadings, unit: str | None, seed: int
 ) -> Tables:
     """Tables of all splits together: scores and gains by part, calibration of judged readings."""
-    law = _Parts(
-        *(np.concatenate([one.law[k] for one in found]) for k in range(3)), found[0].law.transform
-    )  # type: ignore[arg-type]
+    mean, std, tails = (
+        np.concatenate([getattr(one.law, part) for one in found])
+        for part in ("mean", "std", "tails")
+    )
+    law = _Parts(mean, std, tails, found[0].law.transform)
     rows, columns, number = (
         np.concatenate(parts)
         for parts in zip(
@@ -433,10 +435,10 @@ def _tables(
     known = [one for one in blocks if one is not None]
     if len(known) == len(blocks):
         matrix, at_block = np.zeros((chosen.size, chosen.size)), 0
-        for one in known:
-            part = slice(at_block, at_block + len(one))
-            matrix[part, part] = one
-            at_block += len(one)
+        for block in known:
+            part = slice(at_block, at_block + len(block))
+            matrix[part, part] = block
+            at_block += len(block)
         some = replace(some, correlation=matrix[..., None])
     source = Source(
         found[-1].fitted, None, np.arange(len(p)),

@@ -389,10 +389,10 @@ def overlap_of(source: Source, y: FloatArray | None) -> tuple[Overlap, NDArray[n
         return Overlap(n, None, None), np.zeros(n, dtype=bool)
     inputs, rows = digests.found(points, y)
     near = np.zeros(n, dtype=bool)
-    is_table = (
-        y is not None and known is not None and targets is not None and source.classes is None
-    )
-    if is_table and source.X is not None:
+    is_table = known is not None and targets is not None and source.classes is None
+    if is_table and y is not None and source.X is not None:
+        assert known is not None
+        assert targets is not None
         near = near_duplicates(known, targets, source.X, y) & ~rows
     same, close = int(rows.sum()), int(near.sum())
     found = Overlap(n, same + close, int(inputs.sum()) - same, n_near=close)

@@ -530,8 +530,8 @@ def _varying(base: _Prior, sample: _Sample, names: tuple[str, ...], seed: int) -
     if not scored or plain is None:
         return
     scored.sort(key=lambda one: -one[1].choosing)
-    tried = [(one, many.tried(base.prior, one)) for one, _ in scored[:N_BEST]]
-    known = [(change, found) for change, found in tried if found is not None]
+    again = [(one, many.tried(base.prior, one)) for one, _ in scored[:N_BEST]]
+    known = [(change, found) for change, found in again if found is not None]
     if not known:
         return
     change, best = max(known, key=lambda one: one[1].choosing)

@@ -228,8 +228,8 @@ def cures_of(tables: Tables) -> Cures | None:
     if found is None or left_out is not None:
         return found
     process = getattr(source, "process", None)
-    n_rows = None if process is None else source.n_train
-    if n_rows is None or not 2 <= n_rows <= MOST_LEFT_OUT:
+    n_rows = 0 if process is None else source.n_train or 0
+    if process is None or not 2 <= n_rows <= MOST_LEFT_OUT:
         return found
     try:
         law, y = process.left_out(np.arange(n_rows)), process.data.targets[:, 0]

@@ -12,6 +12,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from time import perf_counter
 from typing import Any
 
@@ -155,13 +156,17 @@ def left_out_rivals(
         return ()
     transform = _transform(process)
     kind = kind_of(process, transform, categories)
+
+    def left_out(make: Callable[[], Fitted | None]) -> Law | None:
+        return _law_at(_left_out(make, groups), rows, transform)
+
     found = []
     for name, make in _makers(kind):
         chosen = asked == "auto" or name in ([asked] if isinstance(asked, str) else asked)
         if not chosen or not _is(_kind_name(name), depth):
             continue
         start = perf_counter()
-        law = _tried(lambda one=make: _law_at(_left_out(one, groups), rows, transform))
+        law = _tried(partial(left_out, make))
         # Where one weight outweighs all others, the rest have lost their digits.
         if law is not None and np.isfinite([law.mean, law.std]).all():
             found.append(rival_named(name, law, perf_counter() - start))
@@ -224,7 +229,7 @@ def _of_process(source: Source, process: GaussianProcess) -> Iterator[tuple[str,
         return
     points = _points(process, source.points)
     for name, make in _makers(kind):
-        yield name, lambda one=make: _law(_at(one, points), transform)
+        yield name, partial(_law_from, make, points, transform)
 
 
 def _of_rows(source: Source, X: FloatArray, y: FloatArray) -> Iterator[tuple[str, Maker]]:
@@ -232,11 +237,11 @@ def _of_rows(source: Source, X: FloatArray, y: FloatArray) -> Iterator[tuple[str
     if source.classes is None:
         kind = table_kind(X, y, None, source.categories)
         for name, make in _makers(kind):
-            yield name, lambda one=make: _law(_at(one, source.points))
+            yield name, partial(_law_from, make, source.points)
         return
     laws = by_class.table_rivals(X, y[:, 0].astype(int), source.points, source.classes)
     for name, law in laws.items():
-        yield name, lambda one=law: one
+        yield name, _always(law)
 
 
 def _of_parts(predictions: Predictions, source: Source) -> Iterator[tuple[str, Maker]]:
@@ -249,10 +254,10 @@ def _of_parts(predictions: Predictions, source: Source) -> Iterator[tuple[str, M
         codes = y[:, 0].astype(int)
         found = by_class.left_out_table_rivals(X, codes, source.classes, parts)
         for name, law in found.items():
-            yield name, lambda one=law: one
+            yield name, _always(law)
         return
     for name, make in _makers(table_kind(X, y, None, source.categories)):
-        yield name, lambda one=make: _law(_left_out(one, parts))
+        yield name, partial(_law_of_parts, make, parts)
 
 
 def _of_likelihood(source: Source, process: LatentGP) -> Iterator[tuple[str, Maker]]:
@@ -266,26 +271,29 @@ def _of_likelihood(source: Source, process: LatentGP) -> Iterator[tuple[str, Mak
         if X is not None:
             found = by_class.table_rivals(data.points, codes, X, classes, data.counts)
             for name, law in found.items():
-                yield name, lambda one=law: one
+                yield name, _always(law)
             return
         yield "shares", lambda: by_class.shares(codes, len(source), classes, data.counts)
     elif targets_are_one(data) and process.likelihood.takes_exposure:
         rates = by_class.count_rivals(data, X, len(source), source.exposure)
         for name, law in rates.items():
-            yield name, lambda one=law: one
+            yield name, _always(law)
     if kind is None or (classes is None and not targets_are_one(data)):
         return
     points = _points(process.functions[0], source.points)
+
+    def of_labels(name: str, make: Callable[[], Fitted | None]) -> Law | None:
+        return _labels(name, _at(make, points), len(data), classes)
+
+    def observed(make: Callable[[], Fitted | None]) -> Law | None:
+        return _observed(_at(make, points), process.likelihood.is_discrete)
+
     for name, make in _makers(kind):
         if classes is not None:
             if name in by_class.OF_LABELS:
-                yield (
-                    name,
-                    lambda name=name, one=make: _labels(name, _at(one, points), len(data), classes),
-                )
+                yield name, partial(of_labels, name, make)
         elif not (process.likelihood.is_discrete and source.exposure is not None):
-            rounded = process.likelihood.is_discrete
-            yield name, lambda one=make, up=rounded: _observed(_at(one, points), up)
+            yield name, partial(observed, make)
 
 
 def targets_are_one(data: Data) -> bool:
@@ -367,7 +375,19 @@ def _makers(kind: Kind) -> Iterator[tuple[str, Callable[[], Fitted | None]]]:
         return None if isinstance(found, str) else found
 
     for name, make in kind.makers.items():
-        yield name, lambda one=make: fitted(one)
+        yield name, partial(fitted, make)
+
+
+def _always(law: Law) -> Maker:
+    return lambda: law
+
+
+def _law_from(make: Callable[[], Fitted | None], points: Any, transform: Any = None) -> Law | None:
+    return _law(_at(make, points), transform)
+
+
+def _law_of_parts(make: Callable[[], Fitted | None], parts: IntArray) -> Law | None:
+    return _law(_left_out(make, parts))
 
 
 def _at(make: Callable[[], Fitted | None], points: Any) -> Predicted | None:

@@ -443,7 +443,7 @@ def _boosted(
         return mean, std
     train = given.until(n - 1, 0)
     peers = _most_correlated(train)
-    unseen = ~train.seen & train.seen.any(axis=1)[:, None]
+    unseen = ~train.seen & np.any(train.seen, axis=1, keepdims=True)
     own = np.flatnonzero(_wanted(split, cells, True, False))
     made = _gap_rows(train, peers, unseen) if own.size else None
     if made is not None:

@@ -214,7 +214,7 @@ class Source:
         if self.classes is not None:
             power = float(getattr(self.model, "power_", 1.0))
             return Chances(self.functions.chances(power), self.classes)
-        likelihood, shift = self.functions.likelihood, 0.0
+        likelihood, shift = self.functions.likelihood, np.zeros((1, 1))
         if self.exposure is not None:
             shift = likelihood.log_exposure(self.exposure)[:, None]
         return Observed(likelihood, self.functions.mean + shift, self.functions.variance)
@@ -384,9 +384,9 @@ def left_out_source(
 
 
 def _own_source(model: Any, process: GaussianProcess, X: Any, exposure: ArrayLike | None) -> Source:
-    points, transforms = own.points_of(model, X), ()
-    if isinstance(process, TransformedGP):
-        process, transforms = process.inner, process.transforms
+    points = own.points_of(model, X)
+    transforms = process.transforms if isinstance(process, TransformedGP) else ()
+    process = process.inner if isinstance(process, TransformedGP) else process
     given = None
     if exposure is not None:
         given = np.asarray(exposure, dtype=np.float64).reshape(-1)

@@ -9,7 +9,6 @@ import numpy as np
 
 import coupledgp as cgp
 from coupledgp.couplings import DirectionsAndNorms, MonotoneNorms, SimplexDirections
-from coupledgp.diagnostics import compare
 from coupledgp.ground.parameters import folded
 from coupledgp.spectra import MaternSpectrum
 from frozen.cases import X_NEW, Y_NEW, Figures, X, Y, case, plain
@@ -80,12 +79,8 @@ def in_all_ways(parameters: dict[str, Any], outputs: Any = 0, **fit: Any) -> Fig
     figures = {**law(gp, y_new), **prefixed("twin", law(gp.exact_twin(), y_new))}
     figures |= prefixed("given", law(gp.conditioned_on(X[60:], y[60:]), y_new))
     if y.ndim == 1:
-        report = compare(gp, X_NEW, y_new)
-        figures |= {
-            "report": plain({k: v for k, v in report.to_dict().items() if k != "accuracy"}),
-            "verdict": report.verdict(),
-            "remarks": " ".join(report.remarks),
-        }
+        told = cgp.report(gp, X_NEW, y_new).to_dict()
+        figures |= {"tables": plain(told["tables"]), "verdicts": plain(told["verdicts"])}
     return {**figures, **prefixed("later", law(gp.partial_fit(X[100:], y[100:]), y_new))}
 
 

@@ -309,7 +309,7 @@ def select(
     max_rows
         Largest number of rows that are used, query points included; the cost of the exact GP grows
         with its cube. With more rows the posterior is narrower, and the same features are farther
-        from it: check the fitted model with `diagnostics.compare`.
+        from it: check the fitted model with `report`.
     random_state
         Seed of the choice of rows and of the draws.
     progress

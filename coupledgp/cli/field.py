@@ -274,8 +274,8 @@ class Request(SimpleNamespace):
         found = cgp.cross_validate(model, rivals=None, depth="scores").tables
         named = [name for name in SENSORS if name in frame.columns][:1]
         rows = frame.iloc[found.left_out.rows][list(dict.fromkeys([*named, *columns]))]
-        law = found.predictions.law
-        y, mean, std = (np.ravel(one) for one in (found.predictions.y, law.mean, law.std))
+        law, y = found.predictions.law, np.asarray(found.predictions.y, dtype=np.float64).ravel()
+        mean, std = law.mean.ravel(), law.std.ravel()
         return rows.reset_index(drop=True).assign(
             value=y, mean=mean, std=std, residual=(y - mean) / std
         )

@@ -447,11 +447,6 @@ class FieldSelection(ExplainedChoice):
         """Whether the data determine no kernel, so that defaults take the place of a fit."""
         return bool(np.isnan(self.members[0].log_evidence))
 
-    @property
-    def surface_share(self) -> float:
-        """Mean share of the surface in the variance of the field, over members by weight."""
-        return float(sum(m.weight * (m.kernel.share or 0.0) for m in self.members))
-
     def explain(self) -> str:
         """The families, the members and the reason, a line each."""
         lines = [self.reason]

@@ -303,7 +303,7 @@ class NodeRegressor(NodeParameters, NodeLikelihood):
             averaging = self._averaging(len(fitter.data))
             average = None if averaging is None else fit_average(fitter, averaging)
             if average is not None:
-                return average.process, average.search, average.n_effective
+                return average
         return *fitter.fit(), None
 
     def _averaging(self, n_rows: int) -> Averaging | None:

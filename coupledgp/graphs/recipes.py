@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -127,9 +127,6 @@ class WalkRecipe(NodePriorRecipe):
     method: WalkMethod = "walks"
     device: torch.device = field(default=CPU, metadata={"stored": False})
 
-    # Class of the priors of walks, which says where these are sampled.
-    walk_prior: ClassVar[type[WalkPrior]] = WalkPrior
-
     def as_stored(self) -> WalkRecipe:
         """The recipe, with the name of a law of lengths that a function makes."""
         law = self.length_law
@@ -225,7 +222,7 @@ class WalkRecipe(NodePriorRecipe):
         padded[: min(series.size, longest + 1)] = series[: longest + 1]
         lengths = self.coupling.lengths.prepare(law, padded, longest)
         coupling = WalkerCoupling(lengths, self.coupling.steps)
-        return self.walk_prior(
+        return WalkPrior(
             self.graph.closed, kernel, plan, self.n_walks,
             coupling, law, longest, self.seed,
         )  # fmt: skip

@@ -23,11 +23,7 @@ from coupledgp.core.mixture import MixtureGP
 from coupledgp.core.process import Data
 from coupledgp.core.units import Units, are_constant
 from coupledgp.fields.covariance import FieldCovariance
-from coupledgp.fields.evidence import (
-    RatioEvidence,
-    evidence_at_ratios,
-    integrated_amplitude,
-)
+from coupledgp.fields.evidence import RatioEvidence, evidence_at_ratios, integrated_amplitude
 from coupledgp.fields.locations import place_numbers
 from coupledgp.fields.process import (
     DEFAULT_LENGTH,

@@ -194,11 +194,7 @@ class KernelPosterior:
                 break
         return self._drawn(nodes, n_draws)
 
-    def _drawn(
-        self,
-        found: Sequence[QuadratureNodes],
-        n_draws: int,
-    ) -> KernelAverage:
+    def _drawn(self, found: Sequence[QuadratureNodes], n_draws: int) -> KernelAverage:
         """Systematic draws from the nodes of all families."""
         top = max(float(nodes.log_mass.max()) for nodes in found)
         masses = [np.exp(nodes.log_mass - top) for nodes in found]

@@ -141,11 +141,7 @@ class GraphPosterior(ABC):
         return np.maximum(variance, 0.0)
 
     def deviations(
-        self,
-        nodes: IntArray,
-        n_samples: int,
-        rng: np.random.Generator,
-        error: float = 0.0,
+        self, nodes: IntArray, n_samples: int, rng: np.random.Generator, error: float = 0.0
     ) -> FloatArray:
         """Draws of f less its mean at nodes, shape (p, n_samples), by Matheron's rule.
 

@@ -29,11 +29,7 @@ from coupledgp.graphs.hops import (
     HopNodes,
     series_at_scales,
 )
-from coupledgp.graphs.laplacian_power import (
-    SolveChoice,
-    SolvePrior,
-    choose_solve,
-)
+from coupledgp.graphs.laplacian_power import SolveChoice, SolvePrior, choose_solve
 from coupledgp.graphs.priors import GraphPrior, SeriesPrior, SpectralPrior, WalkPrior, scaled
 from coupledgp.graphs.spectral import lanczos_density, series_degree
 from coupledgp.graphs.walk_lengths import WALKS_LIMIT

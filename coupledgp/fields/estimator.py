@@ -19,32 +19,20 @@ from coupledgp.core.estimator import ANSWERS, ProcessRegressor
 from coupledgp.core.mixture import MixtureGP
 from coupledgp.core.options import estimator, points_named
 from coupledgp.core.process import Data, GaussianProcess, Points
-from coupledgp.core.stored import (
-    FittedModel,
-)
+from coupledgp.core.stored import FittedModel
 from coupledgp.couplings import CouplingLike
 from coupledgp.errors import InvalidInputError, ModelFileError
 from coupledgp.fields import LaplaceOperator, Locations
 from coupledgp.fields.grid import FieldSelection
 from coupledgp.fields.locations import at_corners, location_positions, place_numbers
 from coupledgp.fields.process import FieldGP, PreciseFieldGP
-from coupledgp.fields.routes import (
-    CREASES,
-    ROUTES,
-    RouteSettings,
-    fit_whole_or_cut,
-    placed_on,
-)
+from coupledgp.fields.routes import CREASES, ROUTES, RouteSettings, fit_whole_or_cut, placed_on
 from coupledgp.graphs.forms import MESHES, SCENES, is_mesh, is_point_table, table_points
 from coupledgp.graphs.observations import OMIT, informative_rows, node_data, warn_of_small
 from coupledgp.ground.progress import reporter
 from coupledgp.ground.validation import check_choice, check_positive_int, real_array, wrong
 from coupledgp.ground.visible import warn
-from coupledgp.kernels.fields import (
-    FieldKernel,
-    KernelOfField,
-    parse_field_kernels,
-)
+from coupledgp.kernels.fields import FieldKernel, KernelOfField, parse_field_kernels
 from coupledgp.random import FloatArray, IntArray, draw_seed
 
 if TYPE_CHECKING:

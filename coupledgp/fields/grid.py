@@ -23,11 +23,7 @@ from coupledgp.core.mixture import MixtureGP
 from coupledgp.core.process import Data
 from coupledgp.core.units import Units, are_constant
 from coupledgp.fields.covariance import FieldCovariance
-from coupledgp.fields.evidence import (
-    RatioEvidence,
-    evidence_at_ratios,
-    integrated_amplitude,
-)
+from coupledgp.fields.evidence import RatioEvidence, evidence_at_ratios, integrated_amplitude
 from coupledgp.fields.locations import place_numbers
 from coupledgp.fields.process import (
     DEFAULT_LENGTH,
@@ -446,11 +442,6 @@ class FieldSelection(ExplainedChoice):
     def is_default(self) -> bool:
         """Whether the data determine no kernel, so that defaults take the place of a fit."""
         return bool(np.isnan(self.members[0].log_evidence))
-
-    @property
-    def surface_share(self) -> float:
-        """Mean share of the surface in the variance of the field, over members by weight."""
-        return float(sum(m.weight * (m.kernel.share or 0.0) for m in self.members))
 
     def explain(self) -> str:
         """The families, the members and the reason, a line each."""

@@ -18,13 +18,7 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from coupledgp.errors import InvalidInputError
-from coupledgp.fields.checks import (
-    MaxEdge,
-    as_numbers,
-    check_extent,
-    chosen_length,
-    surface_points,
-)
+from coupledgp.fields.checks import MaxEdge, as_numbers, check_extent, chosen_length, surface_points
 from coupledgp.fields.locations import as_points, nearest_places
 from coupledgp.graphs.forms import mesh_arrays
 from coupledgp.ground.extras import library

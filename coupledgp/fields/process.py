@@ -26,12 +26,7 @@ from coupledgp.fields import LaplaceOperator
 from coupledgp.fields.covariance import FieldCovariance, check_kernel
 from coupledgp.fields.evidence import PrecisionPosterior
 from coupledgp.fields.locations import canonical, location_rows
-from coupledgp.fields.precision import (
-    BoolArray,
-    FieldPrecision,
-    PriorPrecision,
-    flat_variance,
-)
+from coupledgp.fields.precision import BoolArray, FieldPrecision, PriorPrecision, flat_variance
 from coupledgp.ground.codec import check_range, check_shapes, stored
 from coupledgp.ground.memory import check_memory
 from coupledgp.ground.tensors import torch

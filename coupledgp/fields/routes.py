@@ -131,10 +131,7 @@ def fit_field(
 
 
 def _precise(
-    covariance: FieldCovariance,
-    kernel: FieldKernel,
-    data: Data,
-    settings: RouteSettings,
+    covariance: FieldCovariance, kernel: FieldKernel, data: Data, settings: RouteSettings
 ) -> FittedField:
     kernel = with_known_columns(covariance, kernel, data, settings)
     process, search = fit_precise(

@@ -23,11 +23,7 @@ from coupledgp.errors import InvalidInputError, NumericalError
 from coupledgp.features import FourierFeatures
 from coupledgp.fields import LaplaceOperator
 from coupledgp.fields.covariance import FieldCovariance
-from coupledgp.fields.evidence import (
-    FieldPrecisionEvidence,
-    FieldScales,
-    PositionFeatures,
-)
+from coupledgp.fields.evidence import FieldPrecisionEvidence, FieldScales, PositionFeatures
 from coupledgp.fields.locations import location_rows
 from coupledgp.fields.precision import FieldPrecision, flat_variance
 from coupledgp.fields.process import (

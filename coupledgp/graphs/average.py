@@ -30,7 +30,7 @@ from coupledgp.core.mixture import MixtureGP
 from coupledgp.errors import InvalidInputError
 from coupledgp.graphs import Graph
 from coupledgp.graphs.evidence import ObservedEvidence, Scales, tolerance_for
-from coupledgp.graphs.fitter import NodeFitter, NodeSearch
+from coupledgp.graphs.fitter import Fitted, NodeFitter, NodeSearch
 from coupledgp.graphs.process import NodeGP
 from coupledgp.graphs.recipes import NodePriorRecipe, WalkRecipe
 from coupledgp.graphs.routes import NodeObservations, dense_route, moments_route, posterior_forecast
@@ -194,11 +194,7 @@ class KernelPosterior:
                 break
         return self._drawn(nodes, n_draws)
 
-    def _drawn(
-        self,
-        found: Sequence[QuadratureNodes],
-        n_draws: int,
-    ) -> KernelAverage:
+    def _drawn(self, found: Sequence[QuadratureNodes], n_draws: int) -> KernelAverage:
         """Systematic draws from the nodes of all families."""
         top = max(float(nodes.log_mass.max()) for nodes in found)
         masses = [np.exp(nodes.log_mass - top) for nodes in found]
@@ -472,26 +468,7 @@ class Averaging:
     walks: bool
 
 
-@dataclass(frozen=True, eq=False)
-class NodeAverage:
-    """A mixture of processes on a graph, and how it came about.
-
-    Attributes
-    ----------
-    process : MixtureGP or NodeGP
-        The mixture; a single process where one draw has all the weight.
-    search : NodeSearch
-        Record of the work.
-    n_effective : float
-        Effective number of draws.
-    """
-
-    process: MixtureGP | NodeGP
-    search: NodeSearch
-    n_effective: float
-
-
-def fit_average(fitter: NodeFitter, averaging: Averaging) -> NodeAverage | None:
+def fit_average(fitter: NodeFitter, averaging: Averaging) -> Fitted | None:
     """Average the hyperparameters of a fit over their posterior and condition every draw.
 
     None where it is not asked for and its forecast is above `PATIENCE` or the budget of the fit,
@@ -501,137 +478,106 @@ def fit_average(fitter: NodeFitter, averaging: Averaging) -> NodeAverage | None:
     ------
     InvalidInputError
         It is asked for, but a kernel has several free parameters, or the covariance of the
-        observations takes too much memory.
+        observations takes too much memory or is not accurate enough.
     """
-    start = time.perf_counter()
+    start, graph = time.perf_counter(), fitter.graph
     kept = FixedHyperparameters(
-        not fitter.searches or "kernel" in fitter.fixed,
+        "kernel" in fitter.fixed,
         fitter.outputscale if "outputscale" in fitter.fixed else None,
         fitter.noise if "noise" in fitter.fixed else None,
     )
     has_grids = kept.kernel or all(map(has_grid, fitter.kernels))
-    if not averaging.is_asked_for and (fitter.graph.n_nodes > MOST_NODES or not has_grids):
+    if not averaging.is_asked_for and (graph.n_nodes > MOST_NODES or not has_grids):
         return None
-    route = _route(fitter, kept)
-    if route is None:
+    data = NodeObservations(graph, fitter.data.points, fitter.targets, fitter.settings.seed)
+    dense = dense_route(data)
+    forecast, refused = _cost(fitter, data, kept), ""
+    if forecast is None:
+        refused = f"covariances of {len(fitter.data)} observations take too much memory"
+    elif dense is None and not _is_resolved(fitter, kept):
+        refused = (
+            f"the noise ratio is below {LEAST_RATIO:g} where the noise or the outputscale is kept"
+        )
+    if forecast is None or refused:
         if not averaging.is_asked_for:
             return None
         raise InvalidInputError(
-            f"hyperparameters: expected 'maximum' on {fitter.graph.n_nodes} nodes with these "
-            f"kernels, since covariances of {len(fitter.data)} observations at many of them take "
-            "too much memory, got 'averaged'"
+            f"hyperparameters: expected 'maximum' on {graph.n_nodes} nodes, since {refused}, got "
+            "'averaged'"
         )
-    if not _is_resolved(fitter, kept):
-        if not averaging.is_asked_for:
-            return None
-        raise InvalidInputError(
-            f"hyperparameters: expected 'maximum' on {fitter.graph.n_nodes} nodes where a noise "
-            f"below {LEAST_RATIO:g} of the targets' variance is kept, or a function of more than "
-            f"{1 / LEAST_RATIO:g} times it, got 'averaged'"
-        )
-    covariance, forecast = route
-    forecast = forecast.plus(_posteriors(fitter, averaging))
+    forecast = forecast.plus(_posteriors(fitter, 1 if dense is not None else averaging.n_draws))
     if averaging.is_asked_for:
         current_budget().check(forecast, "averaging over hyperparameters", "use fewer draws")
     elif forecast.seconds > PATIENCE or not current_budget().allows(forecast):
         return None
+    moments = ChebyshevMoments if dense is None else SpectralMoments
+    evidence = ObservedEvidence(graph, data.nodes, data.targets, moments)
+    tolerance = tolerance_for(LEAST_RATIO)
     posterior = KernelPosterior(
-        fitter.graph, covariance(), fitter.targets, fitter.kernels, kept, averaging.prior
-    )
+        graph, lambda kernel: evidence.covariance(kernel, tolerance), fitter.targets,
+        fitter.kernels, kept, averaging.prior,
+    )  # fmt: skip
     found = posterior.average(averaging.n_draws)
+    shares = zip(fitter.kernels, found.families, strict=True)
     words = (
         f"{len(found.draws)} draws of the hyperparameters from a grid of {found.n_evaluations} "
-        f"kernels; {_families(fitter, found)}"
+        f"kernels; {', '.join(f'{type(kernel).__name__} {share:.2f}' for kernel, share in shares)}"
     )
     step = Step("average", words, forecast.seconds, time.perf_counter() - start)
-    search = NodeSearch(1, found.n_evaluations, True, (step,))
-    return NodeAverage(_mixed(fitter, averaging, found), search, found.n_effective)
-
-
-def _is_resolved(fitter: NodeFitter, kept: FixedHyperparameters) -> bool:
-    """Whether the covariance is accurate enough for the noise ratios that are looked at."""
-    if dense_route(_observations(fitter)) is not None or None not in (kept.noise, kept.outputscale):
-        return True
-    unit = max(float(fitter.targets.var(axis=0).mean()), np.finfo(float).tiny)
-    noise = unit if kept.noise is None else kept.noise
-    outputscale = unit if kept.outputscale is None else kept.outputscale
-    return noise >= LEAST_RATIO * outputscale
-
-
-def _families(fitter: NodeFitter, found: KernelAverage) -> str:
-    """Posterior probabilities of the families in words."""
-    pairs = zip(fitter.kernels, found.families, strict=True)
-    return ", ".join(f"{type(kernel).__name__} {share:.2f}" for kernel, share in pairs)
-
-
-def _mixed(fitter: NodeFitter, averaging: Averaging, found: KernelAverage) -> MixtureGP | NodeGP:
-    """The draws given the data."""
     members = []
     for number, draw in enumerate(found.draws):
         tell(f"member {number + 1} of {len(found.draws)}")
         members.append(_member(fitter, averaging, draw))
-    if len(members) == 1:
-        return members[0]
-    return MixtureGP.of(members, found.weights, fitter.data, "hyperparameters")
+    process: NodeGP | MixtureGP = members[0]
+    if len(members) > 1:
+        process = MixtureGP.of(members, found.weights, fitter.data, "hyperparameters")
+    return process, NodeSearch(1, found.n_evaluations, True, (step,)), found.n_effective
+
+
+def _is_resolved(fitter: NodeFitter, kept: FixedHyperparameters) -> bool:
+    """Whether a series of the covariance is accurate for the noise ratios that are looked at."""
+    if None not in (kept.noise, kept.outputscale):
+        return True
+    unit = max(float(fitter.targets.var(axis=0).mean()), np.finfo(float).tiny)
+    noise = unit if kept.noise is None else kept.noise
+    return noise >= LEAST_RATIO * (unit if kept.outputscale is None else kept.outputscale)
 
 
 def _member(fitter: NodeFitter, averaging: Averaging, draw: KernelDraw) -> NodeGP:
+    """A draw given the data."""
     scales = Scales(draw.outputscale, draw.noise, np.nan)
     recipe: NodePriorRecipe = fitter.recipe
     if not averaging.walks and isinstance(recipe, WalkRecipe):
         recipe = recipe.exact
-    chosen = recipe.make(draw.kernel, scales)
     return NodeGP.given(
-        fitter.recipe, chosen, fitter.settings, scales, fitter.data, fitter.units,
-        fitter.normalize,
+        fitter.recipe, recipe.make(draw.kernel, scales), fitter.settings, scales, fitter.data,
+        fitter.units, fitter.normalize,
     )  # fmt: skip
 
 
-def _posteriors(fitter: NodeFitter, averaging: Averaging) -> Forecast:
-    """Cost of the members at a kernel in the middle; a small graph's eigenvectors come once."""
+def _posteriors(fitter: NodeFitter, count: int) -> Forecast:
+    """Cost of members at a kernel in the middle; a small graph's eigenvectors come once."""
     kernel = fitter.kernels[0]
     if kernel.theta.size and has_grid(kernel):
         kernel = kernel.with_theta(np.array([np.mean(distinguishable_range(fitter.graph, kernel))]))
     one = posterior_forecast(fitter.graph, kernel, 0.1, len(fitter.data), fitter.settings)
-    count = 1 if dense_route(_observations(fitter)) is not None else averaging.n_draws
     return Forecast(count * one.seconds, one.bytes)
 
 
-def _observations(fitter: NodeFitter) -> NodeObservations:
-    return NodeObservations(fitter.graph, fitter.data.points, fitter.targets, fitter.settings.seed)
-
-
-def _route(
-    fitter: NodeFitter, kept: FixedHyperparameters
-) -> tuple[Callable[[], Callable[[GraphKernel], FloatArray]], Forecast] | None:
-    """A maker of the covariance of the observations as a function of the kernel, and its cost."""
-    data = _observations(fitter)
-    count = len(fitter.kernels) * (COARSE[0] + FINE[0])
-    dense = dense_route(data)
+def _cost(
+    fitter: NodeFitter, data: NodeObservations, kept: FixedHyperparameters
+) -> Forecast | None:
+    """Cost of the covariances of the observations on the grid; None where they are too large."""
+    count, dense = len(fitter.kernels) * (COARSE[0] + FINE[0]), dense_route(data)
     if dense is not None:
-        return lambda: _covariance(data, SpectralMoments), dense.forecast(count)
-    widest = []
+        return dense.forecast(count)
+    costs = []
     for kernel in fitter.kernels:
         if not kept.kernel and kernel.theta.size:
             kernel = kernel.with_theta(np.array([distinguishable_range(data.graph, kernel)[1]]))
-        widest.append(moments_route(data, kernel, LEAST_RATIO))
-    found = [route for route in widest if route is not None]
-    if len(found) < len(widest):
-        return None
-    costs = [
-        Forecast(route.setup.seconds + GRID_SHARE * count * route.each.seconds, route.setup.bytes)
-        for route in found
-    ]
-    return (
-        lambda: _covariance(data, ChebyshevMoments),
-        max(costs),
-    )
-
-
-def _covariance(
-    data: NodeObservations, moments: type[SpectralMoments] | type[ChebyshevMoments]
-) -> Callable[[GraphKernel], FloatArray]:
-    """Covariance of the observations as a function of the kernel."""
-    evidence = ObservedEvidence(data.graph, data.nodes, data.targets, moments)
-    tolerance = tolerance_for(LEAST_RATIO)
-    return lambda kernel: evidence.covariance(kernel, tolerance)
+        route = moments_route(data, kernel, LEAST_RATIO)
+        if route is None:
+            return None
+        seconds = route.setup.seconds + GRID_SHARE * count * route.each.seconds
+        costs.append(Forecast(seconds, route.setup.bytes))
+    return max(costs)

@@ -24,11 +24,7 @@ from coupledgp.graphs.recipes import ExactRecipe
 from coupledgp.kernels import GraphKernel, GraphKernelLike, parse_graph_kernel
 from coupledgp.likelihoods.counts import Bernoulli
 from coupledgp.random import draw_seed
-from coupledgp.tables.classifier import (
-    ProcessClassifier,
-    learn_classes,
-    logits_of_shares,
-)
+from coupledgp.tables.classifier import ProcessClassifier, learn_classes, logits_of_shares
 from coupledgp.tables.discrete_targets import left_out_power
 from coupledgp.tables.likelihood_parameter import ComparesKernels, fit_latent_nodes
 

@@ -20,10 +20,7 @@ from coupledgp.core.mixture import MixtureGP, NodesGP
 from coupledgp.core.options import estimator, points_named
 from coupledgp.core.process import Data, GaussianProcess, Points, Problem
 from coupledgp.core.process_estimator import ProcessEstimator
-from coupledgp.core.stored import (
-    FittedModel,
-    fitted_result,
-)
+from coupledgp.core.stored import FittedModel, fitted_result
 from coupledgp.core.units import Units, are_constant
 from coupledgp.couplings.walkers.registry import length_law_text
 from coupledgp.errors import ModelFileError
@@ -39,11 +36,7 @@ from coupledgp.ground.codec import named
 from coupledgp.ground.devices import CPU, DeviceLike
 from coupledgp.ground.parameters import at_least, check_declared, one_of, option, param, some_of
 from coupledgp.ground.progress import reporter
-from coupledgp.ground.validation import (
-    check_choice,
-    check_positive,
-    wrong,
-)
+from coupledgp.ground.validation import check_choice, check_positive, wrong
 from coupledgp.ground.visible import warn
 from coupledgp.kernels import (
     GraphKernel,
@@ -185,12 +178,7 @@ class NodeRegressor(NodeParameters, NodeLikelihood):
     def _walks(self) -> bool:
         """Whether any parameter of the walks is set, so that kernels are not exact."""
 
-    def fit(
-        self,
-        nodes: Any,
-        y: ArrayLike,
-        exposure: ArrayLike | None = None,
-    ) -> Self:
+    def fit(self, nodes: Any, y: ArrayLike, exposure: ArrayLike | None = None) -> Self:
         """Fit or average over the hyperparameters, then compute the posterior.
 
         Parameters
@@ -302,7 +290,7 @@ class NodeRegressor(NodeParameters, NodeLikelihood):
             averaging = self._averaging(len(fitter.data))
             average = None if averaging is None else fit_average(fitter, averaging)
             if average is not None:
-                return average.process, average.search, average.n_effective
+                return average
         return *fitter.fit(), None
 
     def _averaging(self, n_rows: int) -> Averaging | None:

@@ -54,10 +54,7 @@ from coupledgp.graphs.spectral import (
 )
 from coupledgp.ground.validation import wrong
 from coupledgp.kernels import GraphKernel
-from coupledgp.linalg.conjugate_gradients import (
-    DiagonalPreconditioner,
-    solve_columns,
-)
+from coupledgp.linalg.conjugate_gradients import DiagonalPreconditioner, solve_columns
 from coupledgp.linalg.lanczos import lanczos_quadrature, widened_error
 from coupledgp.linalg.matrices import covariance_factor, log_determinant
 from coupledgp.random import FloatArray, IntArray

@@ -311,21 +311,6 @@ class Graph:
         rows = np.repeat(np.arange(self.n_nodes), np.diff(self.indptr))
         return self._matrix(self.weights * (scale[rows] * scale[self.indices]))
 
-    def has_weights_of(self, other: Graph) -> bool:
-        """Whether another graph has the same labels in any order, and weights equal to rounding."""
-        own, its = (list(one.label_all(np.arange(one.n_nodes))) for one in (self, other))
-        if len(own) != len(its) or set(own) != set(its):
-            return False
-        order = other.index(own)
-        apart = abs(self.adjacency - other.adjacency[order][:, order])
-        return bool(apart.max() <= SAME_WEIGHTS * self.weights.max(initial=0.0))
-
-    def product_elsewhere(
-        self, V: FloatArray, a: float, b: float, c: float, S: FloatArray | None
-    ) -> FloatArray | None:
-        """`a W~ V + b V + c S` by other machines; None: it is computed on this one."""
-        return None
-
     @cached_property
     def closed(self) -> Graph:
         """The graph with a self-loop on each isolated node; itself if there is none.

@@ -24,12 +24,7 @@ from coupledgp.errors import InvalidInputError, NumericalError
 from coupledgp.graphs.evidence import Scales
 from coupledgp.graphs.priors import GraphPrior
 from coupledgp.graphs.process import DENSE_POSTERIOR_LIMIT, NodeGP, NodeSettings
-from coupledgp.graphs.recipes import (
-    SPECTRAL_NODES,
-    ExactRecipe,
-    NodePriorRecipe,
-    WalkRecipe,
-)
+from coupledgp.graphs.recipes import SPECTRAL_NODES, ExactRecipe, NodePriorRecipe, WalkRecipe
 from coupledgp.ground.progress import tell
 from coupledgp.kernels import GraphKernel
 from coupledgp.likelihoods.base import Likelihood
@@ -225,9 +220,7 @@ class LatentNodes:
         """Unit of the functions."""
         return float(self.units.scale[0])
 
-    def fit(
-        self,
-    ) -> tuple[LatentGP, tuple[tuple[str, float], ...], int, SearchResult[FloatArray]]:
+    def fit(self) -> tuple[LatentGP, tuple[tuple[str, float], ...], int, SearchResult[FloatArray]]:
         """Find the kernel, the outputscale and the likelihood's parameters, then the posterior.
 
         Returns

@@ -6,7 +6,6 @@ from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from coupledgp.couplings import (
     GeometricLaw,
@@ -95,37 +94,6 @@ def pagerank(
             ends = walk_ends(seed, rows, lengths, parsed.steps.compiled, moves)
         counts += np.bincount(ends.ravel(), minlength=graph.n_nodes)
     return counts / float(counts.sum())
-
-
-def exact_pagerank(graph: Graph, p_halt: float = 0.15, tolerance: float = 1e-12) -> FloatArray:
-    """Compute the PageRank vector by power iteration.
-
-    Parameters
-    ----------
-    graph
-        The graph.
-    p_halt
-        Chance of halting before each step, one minus the damping factor.
-    tolerance
-        Sum of the absolute changes of the entries below which the iteration stops.
-
-    Returns
-    -------
-    FloatArray
-        Shape (n_nodes,).
-    """
-    check_graph(graph)
-    degrees = graph.degrees
-    inverse = np.divide(1.0, degrees, out=np.zeros(graph.n_nodes), where=degrees > 0)
-    isolated = (degrees == 0).astype(np.float64)
-    transposed = (graph.adjacency @ sparse.diags_array(inverse)).tocsr()
-    start = GeometricLaw(p_halt).p_halt / graph.n_nodes
-    rho = np.full(graph.n_nodes, 1.0 / graph.n_nodes)
-    while True:
-        moved = (1.0 - p_halt) * (transposed @ rho + isolated * rho) + start
-        if np.abs(moved - rho).sum() < tolerance:
-            return np.asarray(moved, dtype=np.float64)
-        rho = moved
 
 
 def longest_walk(p_halt: float) -> int:

@@ -28,11 +28,7 @@ import numpy as np
 from coupledgp.core.budget import BLOCK_RATE, DENSE_RATE, Forecast, eigen_forecast
 from coupledgp.errors import NumericalError
 from coupledgp.graphs import Graph
-from coupledgp.graphs.evidence import (
-    EvidenceTerms,
-    ExactKernelEvidence,
-    ObservedEvidence,
-)
+from coupledgp.graphs.evidence import EvidenceTerms, ExactKernelEvidence, ObservedEvidence
 from coupledgp.graphs.readers import assemble
 from coupledgp.graphs.spectral import ChebyshevMoments, SpectralMoments
 from coupledgp.kernels import GraphKernel

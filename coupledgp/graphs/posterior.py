@@ -130,13 +130,6 @@ class GraphPosterior(ABC):
             covariance[:, block] = self.outputscale * (own - explained)
         return 0.5 * (covariance + covariance.T)
 
-    def covariance_product(self, out: IntArray, into: IntArray, V: FloatArray) -> FloatArray:
-        """Covariance of f at nodes (p,) and (q,) times V (q, k), shape (p, k): a solve a column."""
-        own = self.prior.product(out, into, V)
-        there = self.outputscale * self.prior.product(self.nodes, into, V)
-        explained = self.prior.product(out, self.nodes, self.explain(there))
-        return self.outputscale * (own - explained)
-
     def variance(self, nodes: IntArray) -> FloatArray:
         """Variance of f at nodes, shape (p,): exact, by one solve for each node, in blocks."""
         variance = np.empty(nodes.size)
@@ -148,11 +141,7 @@ class GraphPosterior(ABC):
         return np.maximum(variance, 0.0)
 
     def deviations(
-        self,
-        nodes: IntArray,
-        n_samples: int,
-        rng: np.random.Generator,
-        error: float = 0.0,
+        self, nodes: IntArray, n_samples: int, rng: np.random.Generator, error: float = 0.0
     ) -> FloatArray:
         """Draws of f less its mean at nodes, shape (p, n_samples), by Matheron's rule.
 
@@ -361,11 +350,6 @@ class PrecisionNodePosterior(GraphPosterior):
             covariance[:, block] = self._precision.solve(columns)[nodes]
         covariance *= self.outputscale * scales[:, None]
         return 0.5 * (covariance + covariance.T)
-
-    def covariance_product(self, out: IntArray, into: IntArray, V: FloatArray) -> FloatArray:
-        columns = spread(self.prior.graph, into, self._scales[into, None] * V)
-        solved = self._precision.solve(columns)[out]
-        return np.asarray(self.outputscale * self._scales[out, None] * solved)
 
     def _smoothed_draws(self, noisy: FloatArray, nodes: IntArray, error: float) -> FloatArray:
         return self._smoothed(noisy)[nodes]

@@ -173,11 +173,7 @@ class SeriesPrior(GraphPrior):
     """
 
     def __init__(
-        self,
-        graph: Graph,
-        kernel: GraphKernel,
-        tolerance: float = 1e-8,
-        device: torch.device = CPU,
+        self, graph: Graph, kernel: GraphKernel, tolerance: float = 1e-8, device: torch.device = CPU
     ) -> None:
         self.graph, self.kernel, self.tolerance, self.device = graph, kernel, tolerance, device
         self._kept: tuple[IntArray, FloatArray] | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -29,11 +29,7 @@ from coupledgp.graphs.hops import (
     HopNodes,
     series_at_scales,
 )
-from coupledgp.graphs.laplacian_power import (
-    SolveChoice,
-    SolvePrior,
-    choose_solve,
-)
+from coupledgp.graphs.laplacian_power import SolveChoice, SolvePrior, choose_solve
 from coupledgp.graphs.priors import GraphPrior, SeriesPrior, SpectralPrior, WalkPrior, scaled
 from coupledgp.graphs.spectral import lanczos_density, series_degree
 from coupledgp.graphs.walk_lengths import WALKS_LIMIT
@@ -126,9 +122,6 @@ class WalkRecipe(NodePriorRecipe):
     seed: int
     method: WalkMethod = "walks"
     device: torch.device = field(default=CPU, metadata={"stored": False})
-
-    # Class of the priors of walks, which says where these are sampled.
-    walk_prior: ClassVar[type[WalkPrior]] = WalkPrior
 
     def as_stored(self) -> WalkRecipe:
         """The recipe, with the name of a law of lengths that a function makes."""
@@ -225,7 +218,7 @@ class WalkRecipe(NodePriorRecipe):
         padded[: min(series.size, longest + 1)] = series[: longest + 1]
         lengths = self.coupling.lengths.prepare(law, padded, longest)
         coupling = WalkerCoupling(lengths, self.coupling.steps)
-        return self.walk_prior(
+        return WalkPrior(
             self.graph.closed, kernel, plan, self.n_walks,
             coupling, law, longest, self.seed,
         )  # fmt: skip

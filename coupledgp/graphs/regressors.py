@@ -18,13 +18,7 @@ from coupledgp.graphs import Graph
 from coupledgp.graphs.estimator import NodeRegressor
 from coupledgp.graphs.priors import WalkPrior
 from coupledgp.graphs.process import NodeGP
-from coupledgp.graphs.recipes import (
-    SPECTRAL_NODES,
-    ExactRecipe,
-    Method,
-    WalkMethod,
-    WalkRecipe,
-)
+from coupledgp.graphs.recipes import SPECTRAL_NODES, ExactRecipe, Method, WalkMethod, WalkRecipe
 from coupledgp.ground.devices import CPU, parse_device
 from coupledgp.ground.parameters import any_value, one_of, option, options_of, param, positive
 from coupledgp.ground.validation import check_positive_int
@@ -139,12 +133,7 @@ class GraphGPRegressor(AutomaticSize, NodeRegressor):
 
     size_parameter: ClassVar[str] = "n_walks"
 
-    def fit(
-        self,
-        nodes: Any,
-        y: ArrayLike,
-        exposure: ArrayLike | None = None,
-    ) -> Self:
+    def fit(self, nodes: Any, y: ArrayLike, exposure: ArrayLike | None = None) -> Self:
         """Fit as `NodeRegressor.fit` does, after choosing the coupling and size if `"auto"`.
 
         Parameters

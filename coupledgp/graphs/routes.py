@@ -169,10 +169,7 @@ def precision_costs(graph: Graph, kernel: GraphKernel) -> PrecisionCosts | None:
 
 
 def cheapest_route(
-    data: NodeObservations,
-    kernel: GraphKernel,
-    ratio: float,
-    n_evaluations: int,
+    data: NodeObservations, kernel: GraphKernel, ratio: float, n_evaluations: int
 ) -> EvidenceRoute | None:
     """The way whose search costs least from a kernel and noise ratio on; None if there is none.
 
@@ -185,11 +182,7 @@ def cheapest_route(
     n_evaluations
         Number of evaluations that are expected.
     """
-    found = [
-        dense_route(data),
-        precision_route(data, kernel),
-        moments_route(data, kernel, ratio),
-    ]
+    found = [dense_route(data), precision_route(data, kernel), moments_route(data, kernel, ratio)]
     routes = [route for route in found if route is not None]
     return min(routes, key=lambda route: route.forecast(n_evaluations).seconds, default=None)
 

@@ -55,12 +55,7 @@ from coupledgp.graphs.pieces import (
     piece_sizes,
 )
 from coupledgp.graphs.priors import GraphPrior
-from coupledgp.graphs.routes import (
-    EvidenceRoute,
-    NodeObservations,
-    cheapest_route,
-    dense_route,
-)
+from coupledgp.graphs.routes import EvidenceRoute, NodeObservations, cheapest_route, dense_route
 from coupledgp.ground.progress import tell
 from coupledgp.kernels import GraphKernel
 from coupledgp.random import FloatArray

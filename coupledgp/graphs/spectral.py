@@ -21,7 +21,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
-from scipy import linalg, sparse
+from scipy import linalg
 from scipy.fft import dct
 from scipy.sparse.linalg import LinearOperator
 
@@ -192,28 +192,9 @@ def fused_product(
 ) -> FloatArray:
     """`a W~ V + b V + c S`, shape (n_nodes, k), for V and S of that shape; S is zero if None.
 
-    Rows are added up in the same order whatever the number of threads, also where the graph has
-    them computed elsewhere (`Graph.product_elsewhere`).
+    Rows are added up in the same order whatever the number of threads.
     """
-    V = np.ascontiguousarray(V, dtype=np.float64)
-    found = graph.product_elsewhere(V, a, b, c, S)
-    if found is not None:
-        return found
-    return rows_product(graph.normalized_adjacency, V, a, b, c, S)
-
-
-def rows_product(
-    matrix: sparse.csr_array,
-    V: FloatArray,
-    a: float = 1.0,
-    b: float = 0.0,
-    c: float = 0.0,
-    S: FloatArray | None = None,
-) -> FloatArray:
-    """`a M V + b V + c S` in the first rows, as many as a matrix M (r, n) has, n at least r.
-
-    V (n, k) is contiguous, and S (r, k) or longer; it is zero if None.
-    """
+    V, matrix = np.ascontiguousarray(V, dtype=np.float64), graph.normalized_adjacency
     n_rows = matrix.shape[0]
     other = V if S is None else np.ascontiguousarray(S, dtype=np.float64)
     out = np.empty((n_rows, V.shape[1]))

@@ -14,11 +14,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse.linalg import LinearOperator
 
-from coupledgp.couplings.walkers.registry import (
-    LengthLawLike,
-    WalkerCoupling,
-    WalkerCouplingLike,
-)
+from coupledgp.couplings.walkers.registry import LengthLawLike, WalkerCoupling, WalkerCouplingLike
 from coupledgp.graphs import Graph
 from coupledgp.graphs.hops import HopNodes, HopPlan, plan_hops, split_series
 from coupledgp.graphs.spectral import by_column_blocks, column_blocks, fused_product
@@ -325,11 +321,7 @@ def root_degrees(graph: Graph) -> FloatArray:
 
 
 def weights_of(
-    graph: Graph,
-    nodes: IntArray,
-    n_walks: int | IntArray,
-    survival: FloatArray,
-    f: ModulationLike,
+    graph: Graph, nodes: IntArray, n_walks: int | IntArray, survival: FloatArray, f: ModulationLike
 ) -> Weights:
     """Weight of a visit at step t of a walker from i to j: `f_t sqrt(D_i / D_j) / (m_i S_t)`."""
     given = coefficients(check_modulation(f), survival.size)

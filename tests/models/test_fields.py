@@ -92,7 +92,6 @@ def test_families_and_members_are_told(fitted):
     assert len(fitted.kernels_) == len(fitted.weights_)
     np.testing.assert_allclose(fitted.weights_.sum(), 1.0)
     assert "Whittle-Matern" in fitted.selection_.explain()
-    assert 0 <= fitted.selection_.surface_share <= 1
     alone = cgp.FieldGPRegressor(OPERATOR, "matern").fit(*sensors())
     assert {kernel.family for kernel in alone.kernels_} == {"surface"}
 

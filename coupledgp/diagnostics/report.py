@@ -568,7 +568,8 @@ def _left_out_predictions(
         rows.law(), rows.y, inputs=_inputs(source), columns=pd.DataFrame(kept),
         groups=pd.DataFrame({"the group": rows.labels}) if some else None,
         cluster=None if rows.leaves_one else pd.DataFrame({"group": rows.labels}),
-        n_parameters=source.n_parameters, name=name_of(model), target=target or "y", unit=unit,
+        n_parameters=source.n_parameters, name=name_of(model), unit=unit,
+        target=target or name_of_targets(None, getattr(model, "target_names_", ())) or "y",
         remarks=source.remarks,
     )  # fmt: skip
     places = rows.judged(judged_points(p), seed)

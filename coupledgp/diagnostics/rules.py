@@ -147,11 +147,11 @@ def _worse_rmse(t: Tables, rival: Rival) -> bool:
 
 
 def baseline(t: Tables) -> list[Check]:
-    """Simple rivals: to lose to one is a red verdict."""
-    simple = [one for one in t.rivals if one.kind == "simple"]
+    """Simple rivals, the best one first: to lose to one is a red verdict."""
+    simple = [one for one in t.rivals if one.kind == "simple" and t.gain(one.name) is not None]
+    simple.sort(key=lambda one: -float(t.gain(one.name).gain))
     lost = [one for one in simple if loses(t, one)]
-    best = max(lost, key=lambda one: float(t.gain(one.name).gain), default=None)
-    return [_of_baseline(t, one, one in lost, one is best) for one in simple if t.gain(one.name)]
+    return [_of_baseline(t, one, one in lost, one in lost[:1]) for one in simple]
 
 
 def _of_baseline(t: Tables, rival: Rival, lost: bool, is_best: bool) -> Check:

@@ -31,6 +31,13 @@ class Law(Protocol):
         density, quantiles neither.
     mean, std : FloatArray (p, k)
         Means and standard deviations of observations; of quantiles their middles and scales.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from coupledgp.diagnostics import Law, Normal
+    >>> isinstance(Normal(np.zeros((2, 1)), np.ones((2, 1))), Law)
+    True
     """
 
     @property
@@ -94,6 +101,14 @@ class Predictions:
         Names of the model and of what is predicted, and its unit.
     remarks : tuple of str
         What a reader should know of the model.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from coupledgp.diagnostics import Normal, Predictions
+    >>> p = Predictions(Normal(np.zeros((5, 1)), np.ones((5, 1))), np.ones((5, 1)))
+    >>> len(p), len(p.take([0, 3]))
+    (5, 2)
     """
 
     law: Law

@@ -646,7 +646,21 @@ def _reported(
 def compare(
     model: Any, X_test: Any, y_test: ArrayLike | None = None, reference: Any = None, **more: Any
 ) -> Report:
-    """`report` under the name that it had; `reference` is its `exact`, `metadata` its `columns`."""
+    """`report` under the name that it had; `reference` is its `exact`, `metadata` its `columns`.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> import numpy as np
+    >>> import coupledgp as cgp
+    >>> X = np.linspace(0, 6, 20)[:, None]
+    >>> model = cgp.ExactGPRegressor(optimizer=None, lengthscale=1.5, noise=0.02)
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("ignore", FutureWarning)
+    ...     found = cgp.posterior_report(model.fit(X, np.sin(X[:, 0])), X[:5] + 0.1)
+    >>> found.score("kl") < 1e-9
+    True
+    """
     warn(
         "compare, posterior_report: use coupledgp.report(model, X, y), which takes their place",
         FutureWarning,

@@ -78,6 +78,19 @@ class Study(ExplainedChoice, Plotted):
         Which couplings change the posterior by less than these draws can tell, in words.
     warnings : tuple of str
         Couplings whose marginals are not those of the kernel.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import coupledgp as cgp
+    >>> X = np.linspace(0, 6, 30)[:, None]
+    >>> model = cgp.SparseSpectrumGPRegressor(
+    ...     n_frequencies=8, optimizer=None, lengthscale=1.5, noise=0.02, random_state=0
+    ... )
+    >>> model = model.fit(X, np.sin(X[:, 0]))
+    >>> study = cgp.coupling_study(model, X[:9], couplings=["iid"], sizes=[4], n_draws=2)
+    >>> len(study.draws)
+    2
     """
 
     size_name: str

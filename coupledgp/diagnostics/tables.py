@@ -60,6 +60,13 @@ class Check:
         The finding with its figures, one sentence.
     fired : bool
         Whether it is a fault.
+
+    Examples
+    --------
+    >>> from coupledgp.diagnostics import Check
+    >>> check = Check("Could it predict better?", "own", "amber", "It drifts.", True, gain=0.1)
+    >>> check.fired, check.gain
+    (True, 0.1)
     """
 
     question: str
@@ -87,6 +94,12 @@ class Verdict:
     question, colour, sentence : str
     numbers : dict of str to float
         The figures of the check.
+
+    Examples
+    --------
+    >>> from coupledgp.diagnostics import Verdict
+    >>> Verdict("Are its intervals right?", "green", "They hold what they say.").colour
+    'green'
     """
 
     question: str
@@ -108,6 +121,18 @@ class Score(NamedTuple):
         The score is the root of the mean loss.
     paired : bool
         It has a standard error, and its gains over rivals are given.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import coupledgp as cgp
+    >>> from coupledgp.diagnostics import SCORES, Score
+    >>> cubed = Score(lambda law, y: np.abs(y - law.mean) ** 3, "cubed error", "y^3")
+    >>> X, y = np.arange(40.0)[:, None], np.arange(40.0)
+    >>> given = X[1::2], y[1::2], X[::2], y[::2]
+    >>> found = cgp.audit((y[::2] + 2, np.ones(20)), *given, scores=SCORES | {"cubed": cubed})
+    >>> found.score("cubed")
+    8.0
     """
 
     losses: Callable[[Law, FloatArray], FloatArray]
@@ -133,6 +158,14 @@ class Rival:
         How to get it: the call, or the change of arguments.
     seconds : float
         Time of fit and prediction.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from coupledgp.diagnostics import Normal, Predictions, Rival
+    >>> law = Normal(np.zeros((3, 1)), np.ones((3, 1)))
+    >>> Rival(Predictions(law, name="zero")).name
+    'zero'
     """
 
     predictions: Predictions
@@ -206,6 +239,17 @@ class Tables:
         Test rows that are training rows.
     looks : tuple of Look
     seed : int
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import coupledgp as cgp
+    >>> X, y = np.arange(40.0)[:, None], np.arange(40.0)
+    >>> found = cgp.audit((y[::2] + 1, np.ones(20)), X[1::2], y[1::2], X[::2], y[::2])
+    >>> found.tables.figure("scores", metric="rmse").value
+    1.0
+    >>> round(found.tables.gain("mean").gain, 2) < 0  # the mean would lose
+    True
     """
 
     predictions: Predictions
@@ -262,6 +306,22 @@ class Rule(NamedTuple):
         Checks from tables, fired or not.
     depth : str
         `"scores"`, `"checks"` or `"full"`: the least depth of a report that applies it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import coupledgp as cgp
+    >>> from coupledgp.diagnostics import RULES, Check, Rule
+    >>> def biased(t):
+    ...     shift = float((t.predictions.y - t.predictions.law.mean).mean())
+    ...     sentence = f"Targets are {shift:+.2g} off on average."
+    ...     return [Check("Could it predict better?", "biased", "red", sentence, abs(shift) > 0.5)]
+    >>> X, y = np.arange(40.0)[:, None], np.arange(40.0)
+    >>> own = Rule("Could it predict better?", "biased", biased)
+    >>> given = X[1::2], y[1::2], X[::2], y[::2]
+    >>> found = cgp.audit((y[::2] + 1, np.ones(20)), *given, rules=[own, *RULES])
+    >>> found.verdicts[0].sentence
+    'Targets are -1 off on average.'
     """
 
     question: str

@@ -37,6 +37,14 @@ class Draws:
     ----------
     draws : FloatArray (m, p, k)
         Draws of observations, noise included, m two or more.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from coupledgp.diagnostics import Draws
+    >>> law = Draws(np.array([0.0, 1.0, 2.0])[:, None, None])
+    >>> float(law.mean[0, 0]), law.has_density
+    (1.0, False)
     """
 
     draws: FloatArray

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from coupledgp.core.left_out import LeftOut
 from coupledgp.core.process import GaussianProcess, Points
@@ -33,6 +34,14 @@ class Mixture:
     mean, std : FloatArray (p, k)
     joint : Normal or None
         The normal distribution of the joint moments, where they are known.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from coupledgp.diagnostics import Mixture
+    >>> law = Mixture.of(np.array([-1.0, 1.0])[:, None, None], np.ones((2, 1, 1)), [0.5, 0.5])
+    >>> round(float(law.std[0, 0] ** 2), 9)  # one of the parts, one between their means
+    2.0
     """
 
     parts: LeftOut
@@ -44,8 +53,9 @@ class Mixture:
     has_moments: ClassVar[bool] = True
 
     @classmethod
-    def of(cls, means: FloatArray, stds: FloatArray, weights: FloatArray) -> Mixture:
+    def of(cls, means: FloatArray, stds: FloatArray, weights: ArrayLike) -> Mixture:
         """The mixture of means and standard deviations (q, p, k) with weights (q,) of sum one."""
+        weights = np.asarray(weights)
         mean = np.einsum("q,qpk->pk", weights, means)
         variance = np.einsum("q,qpk->pk", weights, np.square(stds) + np.square(means - mean))
         return cls(LeftOut(means, np.square(stds), weights), mean, np.sqrt(variance))

@@ -177,6 +177,15 @@ class Mapped:
         Those of y.
     tails : FloatArray (p, k) or None
         Inverse degrees of freedom; zero, and None: normal.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from coupledgp.core.transforms import Log
+    >>> from coupledgp.diagnostics import Mapped
+    >>> law = Mapped.of(Log(), np.zeros((1, 1)), np.ones((1, 1)))
+    >>> law.ppf(np.array([0.5])).ravel().round(9).tolist()  # the median of a lognormal law
+    [1.0]
     """
 
     transform: TargetTransform | None

@@ -38,6 +38,13 @@ class Quantiles:
         Ascending, between zero and one.
     values : FloatArray (p, k, l)
         Quantiles, which do not descend.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from coupledgp.diagnostics import Quantiles
+    >>> Quantiles(np.array([0.1, 0.9]), np.array([[[0.0, 2.0]]])).levels
+    (0.8,)
     """
 
     chances: FloatArray

@@ -48,6 +48,15 @@ class Distribution:
         Numbers of the points among those of the distribution.
     n_rows : int
         Number of points of the distribution.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scipy import stats
+    >>> from coupledgp.diagnostics import Distribution
+    >>> law = Distribution(stats.poisson([1.0, 4.0]), np.arange(2), 2)
+    >>> law.mean.ravel().tolist(), law.is_discrete
+    ([1.0, 4.0], True)
     """
 
     distribution: Any
@@ -122,6 +131,13 @@ class Chances:
         Labels of the classes.
     draws : IntArray (m, p) or None
         Places of labels drawn from the joint distribution; None: points are independent.
+
+    Examples
+    --------
+    >>> from coupledgp.diagnostics import Chances
+    >>> law = Chances.of([0.2, 0.7], ["dry", "wet"], 2)
+    >>> law.codes(["wet", "dry"]).tolist(), law.predicted.tolist()
+    ([1, 0], [0, 1])
     """
 
     chances: FloatArray

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from coupledgp.core.digests import RowDigests
 from coupledgp.core.latent import LatentGP
 from coupledgp.core.process import Data
 from coupledgp.diagnostics.audit_figures import ALONE, FOLDS
@@ -36,7 +37,6 @@ from coupledgp.ground.validation import wrong
 from coupledgp.likelihoods.counts import Bernoulli
 from coupledgp.random import IntArray
 from coupledgp.tables.exact_process import ExactGP
-from coupledgp.tables.standardized import RowDigests
 
 NO_FUNCTION = (
     "The model states chances alone: nothing is known of a function or of how errors of neighbours "

@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
+from coupledgp.core.digests import RowDigests
 from coupledgp.diagnostics.audit_classes import audit_classifier, model_name
 from coupledgp.diagnostics.audit_figures import ALONE, Way, beside_data, beside_exact
 from coupledgp.diagnostics.foreign.inducing import refits
@@ -37,7 +38,6 @@ from coupledgp.ground.progress import reporter
 from coupledgp.ground.validation import check_choice, check_positive
 from coupledgp.random import IntArray
 from coupledgp.spectra import Spectrum
-from coupledgp.tables.standardized import RowDigests
 
 
 def stated(report: ComparisonResult) -> Section | None:

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
+from coupledgp.core.fitted import seed_from_random_state
 from coupledgp.core.process import GaussianProcess
 from coupledgp.diagnostics import StochasticOptions, nlpd, rmse
 from coupledgp.diagnostics.compare import (
@@ -49,7 +50,6 @@ from coupledgp.ground.validation import check_positive_int, wrong
 from coupledgp.random import FloatArray
 from coupledgp.tables.gains import cannot_gain
 from coupledgp.tables.members import check_selectable, named_couplings, with_parameters
-from coupledgp.tables.samplers import seed_from_random_state
 
 
 @in_suited_threads

@@ -16,7 +16,7 @@ from coupledgp.core.budget import Budget, within_budget
 from coupledgp.core.estimator import ANSWERS
 from coupledgp.core.latent import LatentGP
 from coupledgp.core.minimise import lbfgs, parse_optimizer
-from coupledgp.core.mixture import MixtureGP, NodesGP
+from coupledgp.core.mixture import MixtureGP
 from coupledgp.core.options import estimator, points_named
 from coupledgp.core.process import Data, GaussianProcess, Points, Problem
 from coupledgp.core.process_estimator import ProcessEstimator
@@ -31,7 +31,7 @@ from coupledgp.graphs.fitter import Fitted, NodeFitter, fit_components
 from coupledgp.graphs.graph import as_graph, check_nodes
 from coupledgp.graphs.latent_search import KernelsOfNodes
 from coupledgp.graphs.observations import OMIT, informative_rows, node_data
-from coupledgp.graphs.process import NodeGP, NodeSettings
+from coupledgp.graphs.process import NodeGP, NodeSettings, NodesGP
 from coupledgp.graphs.recipes import NodePriorRecipe
 from coupledgp.ground.codec import named
 from coupledgp.ground.devices import CPU, DeviceLike

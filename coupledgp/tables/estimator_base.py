@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 
+from coupledgp.core.fitted import seed_from_random_state
 from coupledgp.core.mixture import n_columns_of
 from coupledgp.core.options import estimator
 from coupledgp.core.process import Points
@@ -24,7 +25,7 @@ from coupledgp.tables.encoding import TableEncoding
 from coupledgp.tables.globe import GeographicLike
 from coupledgp.tables.grids import Extrapolations
 from coupledgp.tables.rows import further_rows, learn_columns
-from coupledgp.tables.samplers import Columns, FittedToTable, seed_from_random_state
+from coupledgp.tables.samplers import Columns, FittedToTable
 
 
 class PerColumn:

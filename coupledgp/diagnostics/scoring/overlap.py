@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.spatial import cKDTree
 
+from coupledgp.core.digests import RowDigests
 from coupledgp.core.process import GaussianProcess
 from coupledgp.diagnostics.scoring.laws import check_targets
 from coupledgp.diagnostics.scoring.subject import Subject, process_of
 from coupledgp.errors import CoupledGPError, InvalidInputError
 from coupledgp.fields.locations import Locations
 from coupledgp.random import FloatArray, IntArray
-from coupledgp.tables.standardized import RowDigests
 
 # Test rows for each training row among them above which verdicts stand: a duplicate in twenty.
 SMALL = 20

@@ -30,6 +30,7 @@ from coupledgp.graphs.average import Averaging, fit_average
 from coupledgp.graphs.fitter import Fitted, NodeFitter, fit_components
 from coupledgp.graphs.graph import as_graph, check_nodes
 from coupledgp.graphs.latent_search import KernelsOfNodes
+from coupledgp.graphs.likelihood import NodeLikelihood, fit_latent_nodes
 from coupledgp.graphs.observations import OMIT, informative_rows, node_data
 from coupledgp.graphs.process import NodeGP, NodeSettings, NodesGP
 from coupledgp.graphs.recipes import NodePriorRecipe
@@ -49,8 +50,6 @@ from coupledgp.likelihoods.base import Likelihood
 from coupledgp.random import draw_seed
 from coupledgp.tables.exact_members import AVERAGED_ROWS
 from coupledgp.tables.likelihood_parameter import (
-    NodeLikelihood,
-    fit_latent_nodes,
     law_and_units,
     law_of,
     refuse_beside,

@@ -154,7 +154,7 @@ class TableEstimator(PerColumn, FittedToTable[FittedModel], ProcessEstimator):
     def check_restored(self) -> None:
         process, columns, seen = self.process_, self.fitted_.columns, self.fitted_.seen
         n_encoded = n_columns_of(process)
-        if n_encoded is None or columns is None or columns.n_encoded != n_encoded:
+        if not isinstance(columns, Columns) or columns.n_encoded != n_encoded:
             raise ModelFileError(f"columns: expected as many as of the process, {n_encoded}")
         shape = n_encoded, process.units.n_outputs
         if seen is not None and (seen.low.size, seen.y_low.size) != shape:

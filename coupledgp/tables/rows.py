@@ -18,7 +18,7 @@ from coupledgp.core.problem import RowWeights
 from coupledgp.core.process import Data
 from coupledgp.core.units import Units
 from coupledgp.errors import InvalidInputError
-from coupledgp.graphs.forms import is_point_table, with_coordinates
+from coupledgp.ground.forms import is_point_table, with_coordinates
 from coupledgp.ground.validation import (
     LARGEST_PRODUCT,
     SMALLEST_PRODUCT,

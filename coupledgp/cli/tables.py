@@ -102,7 +102,7 @@ def _read(source: Path, kind: str, as_text: Sequence[str] | None) -> pd.DataFram
         return pd.read_excel(source)
     if kind in POINTS:
         from coupledgp.fields.road_files import read_layer
-        from coupledgp.graphs.forms import with_coordinates
+        from coupledgp.ground.forms import with_coordinates
 
         library("geopandas", "reading points")
         return pd.DataFrame(

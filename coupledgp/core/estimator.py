@@ -18,14 +18,13 @@ from coupledgp.core.options import estimator
 from coupledgp.core.process import GaussianProcess, Points, Want
 from coupledgp.core.process_estimator import ProcessEstimator
 from coupledgp.core.stored import fitted_result
+from coupledgp.core.transformed import has_normal_noise
 from coupledgp.core.wrapped import innermost, rewrapped
-from coupledgp.errors import InvalidInputError
+from coupledgp.errors import CoupledGPError, InvalidInputError
 from coupledgp.ground.memory import named_exhaustion
-from coupledgp.ground.validation import check_positive_int, check_vector, wrong
+from coupledgp.ground.validation import check_positive_int, check_row_numbers, check_vector, wrong
 from coupledgp.ground.visible import name_of_targets, warn
 from coupledgp.random import FloatArray
-from coupledgp.tables.explained import error_sentence
-from coupledgp.tables.rows import check_row_numbers
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -35,6 +34,51 @@ ANSWERS = (
     "predict", "predict_quantiles", "predict_interval", "predict_frame", "sample_y",
     "log_density", "prior_covariance", "conditioned_on",
 )  # fmt: skip
+
+# Most cubes of rows, over all members, for errors of rows that are left out: about a second.
+MOST_CUBES = 4e9
+
+
+def error_sentence(process: GaussianProcess, kind: str) -> str:
+    """Say how far predictions are off where an observation is left out, or else how much is noise.
+
+    Parameters
+    ----------
+    process
+        The fitted process.
+    kind
+        What its points are, in the plural.
+    """
+    try:
+        data = process.data
+    except CoupledGPError:  # a file without its rows
+        return ""
+    n, spread = len(data), data.targets.std(axis=0)
+    inner = innermost(process)
+    members: Sequence[GaussianProcess] = [process]
+    weights = np.ones(1)
+    if isinstance(inner, MixtureGP):
+        members, weights = inner.members, inner.weights
+    unknown = f"{n} {kind}, over which y has a standard deviation of {_listed(spread)}."
+    if not process.noise.is_gaussian or n < 3 or len(members) * float(n) ** 3 > MOST_CUBES:
+        return unknown
+    try:
+        law = process.left_out_law(np.arange(n))
+    except CoupledGPError:  # many groups of a process that has no inverse
+        return unknown
+    error = np.sqrt(np.mean((data.targets - law.mean) ** 2, axis=0))
+    noise = ""
+    if has_normal_noise(process):
+        variances = [one.units.spread(one.noise.variance) for one in members]
+        noise = f"; noise alone has a standard deviation of {_listed(np.sqrt(weights @ variances))}"
+    return (
+        f"Predictions are typically off by {_listed(error)} where one of {n} {kind} is left out; y "
+        f"itself varies by {_listed(spread)}{noise}."
+    )
+
+
+def _listed(values: np.ndarray) -> str:
+    return ", ".join(f"{value:.3g}" for value in values.tolist())
 
 
 @estimator

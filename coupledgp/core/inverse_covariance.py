@@ -24,7 +24,6 @@ from coupledgp.core.dense_system import CovarianceSystem
 from coupledgp.core.left_out import Groups
 from coupledgp.core.weights_posterior import FeatureStream, WeightPosterior
 from coupledgp.errors import InvalidInputError, NumericalError
-from coupledgp.graphs.posterior import DensePosterior, GraphPosterior
 from coupledgp.ground.tensors import Tensor, torch
 from coupledgp.linalg.matrices import (
     Matrix,
@@ -532,54 +531,3 @@ class LatticeInverse(InverseCovariance):
             block = -hat / np.multiply.outer(relative, relative)
             block[np.diag_indices_from(block)] += 1 / relative
             yield block / self.noise
-
-
-class NodeInverse(InverseCovariance):
-    """Blocks of `C^-1` from variances and covariances of a posterior that has a factor.
-
-    Parameters
-    ----------
-    posterior
-        The posterior, whose weights are `C^-1 y`.
-    """
-
-    def __init__(self, posterior: GraphPosterior) -> None:
-        self.posterior, self.residuals = posterior, posterior.weights
-
-    def diagonal(self, rows: IntArray) -> FloatArray:
-        noise = self.posterior.noise
-        kept = 1 - self.posterior.variance(self.posterior.nodes[rows]) / noise
-        # An observation that nothing else informs: the difference may round to zero.
-        return np.asarray(np.maximum(kept, np.finfo(float).eps) / noise)
-
-    def blocks(self, groups: list[IntArray]) -> Iterator[FloatArray]:
-        noise = self.posterior.noise
-        for group in groups:
-            covariance = self.posterior.covariance(self.posterior.nodes[group])
-            yield (np.eye(group.size) - covariance / noise) / noise
-
-
-def node_inverse(
-    posterior: GraphPosterior, errors: FloatArray, most_solves: int
-) -> InverseCovariance:
-    """The inverse covariance of the observations of a posterior of f.
-
-    Parameters
-    ----------
-    posterior
-        The posterior.
-    errors
-        Normalised targets less the posterior mean of f, (n, k).
-    most_solves
-        Largest number of solves, where there is no factor.
-    """
-    if isinstance(posterior, DensePosterior):
-        factor = posterior.factor
-        return FactoredInverse(lambda: factor, posterior.weights)
-    if posterior.has_all_variances:
-        return NodeInverse(posterior)
-    advice = (
-        "raise exact_variances, ask for some rows only (max_rows of a report), or fit with "
-        "solver='dense'"
-    )
-    return SolvedInverse(posterior.solve, posterior.weights, most_solves, advice)

@@ -12,7 +12,6 @@ from numpy.typing import ArrayLike
 from coupledgp.core.drawn_functions import ChosenFunctions, DrawnFunctions, Gradient
 from coupledgp.core.left_out import LeftOut
 from coupledgp.core.posterior_form import mixture_log_density, precision_weighted_mean
-from coupledgp.core.problem import Hyperparameters
 from coupledgp.core.process import (
     Data,
     GaussianProcess,
@@ -23,18 +22,12 @@ from coupledgp.core.process import (
 )
 from coupledgp.core.units import Units
 from coupledgp.errors import InvalidInputError, ModelFileError
-from coupledgp.fields.process import ROUNDING, FieldHyperparameters, PreciseFieldGP
-from coupledgp.graphs.process import NodeGP, NodeHyperparameters
 from coupledgp.ground.codec import check_range, check_shapes, stored
 from coupledgp.ground.tensors import torch
 from coupledgp.ground.validation import SMALLEST_PRODUCT
 from coupledgp.likelihoods.base import Likelihood
 from coupledgp.linalg.system import SystemOptions
 from coupledgp.random import FloatArray
-from coupledgp.tables.dense_prior import sharing_tables
-from coupledgp.tables.exact_process import ExactGP
-from coupledgp.tables.local_prior import LocalHyperparameters
-from coupledgp.tables.weight_space import FITTED_REMARK
 
 # Number of halvings of the interval around a quantile, after which it is as narrow as rounding.
 BISECTIONS = 60
@@ -42,6 +35,10 @@ BISECTIONS = 60
 OWN_FIGURES = (
     "scores of single points and its intervals are the mixture's; divergences and the joint NLPD "
     "are those of the Gaussian law with the model's mean and covariance."
+)
+FITTED_REMARK = (
+    "The model's frequencies were fitted, so its prior is no unbiased estimate of the kernel's; "
+    "the KL between the priors says how far it has moved."
 )
 Member: TypeAlias = GaussianProcess
 Purpose: TypeAlias = Literal["prediction", "hyperparameters"]
@@ -103,13 +100,17 @@ class MixtureGP(GaussianProcess):
         return self.members[0].row_keys(points)
 
     @property
+    def _sharing(self) -> Sequence[GaussianProcess]:
+        """The members with what they can share while several of them answer."""
+        shared = (member.sharing(self.members) for member in self.members)
+        return next((found for found in shared if found is not self.members), self.members)
+
+    @property
     def noise(self) -> Likelihood:
         return self.members[0].noise
 
     @property
-    def hyperparameters(
-        self,
-    ) -> Hyperparameters | LocalHyperparameters | FieldHyperparameters | NodeHyperparameters:
+    def hyperparameters(self) -> Any:
         return self.members[0].hyperparameters
 
     def summary(self) -> dict[str, Any]:
@@ -152,7 +153,7 @@ class MixtureGP(GaussianProcess):
 
         With members that are draws of the hyperparameters it is what comes from not knowing them.
         """
-        laws = [member.law(points, "variance") for member in sharing_tables(self.members)]
+        laws = [member.law(points, "variance") for member in self._sharing]
         means = np.array([law.mean for law in laws])
         within = np.einsum("q,qpk->pk", self.weights, np.array([law.spread for law in laws]))
         gaps = means - np.einsum("q,qpk->pk", self.weights, means)
@@ -166,7 +167,7 @@ class MixtureGP(GaussianProcess):
         The mean (p, k) is the precision-weighted mean of the members' means, the spread the second
         moments of the mixture about it.
         """
-        members = sharing_tables(self.members)
+        members = self._sharing
         laws = [member.law(points, "variance", latent=True) for member in members]
         latent_variances = np.array([law.spread for law in laws])
         noise = np.array([member.units.spread(member.noise.variance) for member in self.members])
@@ -254,7 +255,7 @@ class MixtureGP(GaussianProcess):
 
     def log_density(self, points: Points, targets: FloatArray) -> FloatArray:
         """Log density (p,) of targets (p, k) under the mixture."""
-        members = sharing_tables(self.members)
+        members = self._sharing
         densities = [member.log_density(points, targets) for member in members]
         return mixture_log_density(np.array(densities), self.weights)
 
@@ -264,7 +265,7 @@ class MixtureGP(GaussianProcess):
         The distribution function of the mixture is inverted by bisection, between the least and
         the greatest of the members' quantiles.
         """
-        laws = [member.marginals(points) for member in sharing_tables(self.members)]
+        laws = [member.marginals(points) for member in self._sharing]
         each = [law.quantiles(probabilities) for law in laws]
         low, high = np.min(each, axis=0), np.max(each, axis=0)
         for _ in range(BISECTIONS):
@@ -277,13 +278,13 @@ class MixtureGP(GaussianProcess):
         return 0.5 * (low + high)
 
     def cdf(self, points: Points, targets: FloatArray) -> FloatArray:
-        members = sharing_tables(self.members)
+        members = self._sharing
         chances = np.array([member.cdf(points, targets) for member in members])
         return np.einsum("q,qpk->pk", self.weights, chances)
 
     def parts_of_law(self, points: Points) -> LeftOut | None:
         """Laws of observations at points (p, ...): the parts of all members, by their weights."""
-        parts = [member.parts_of_law(points) for member in sharing_tables(self.members)]
+        parts = [member.parts_of_law(points) for member in self._sharing]
         known = [part for part in parts if part is not None]
         return LeftOut.mixed(known, self.weights) if len(known) == len(parts) else None
 
@@ -291,11 +292,11 @@ class MixtureGP(GaussianProcess):
         """Prior covariance (p, p, k): the weighted mean over members, all of mean zero."""
         covariance: FloatArray = sum(
             weight * member.prior(points)
-            for weight, member in zip(self.weights, sharing_tables(self.members), strict=True)
+            for weight, member in zip(self.weights, self._sharing, strict=True)
         )
         return covariance
 
-    def exact(self) -> MixtureGP | ExactGP | PreciseFieldGP:
+    def exact(self) -> GaussianProcess:
         """Return the mixture of the members' exact processes, with the same weights."""
         members = self.members_with_data
         exact = [member.exact() for member in members]
@@ -356,10 +357,10 @@ class MixtureGP(GaussianProcess):
         """
         check_shapes(self, weights=(len(self.members),))
         check_range(self, SMALLEST_PRODUCT, 1.0, "weights")
-        if not self.members or abs(self.weights.sum() - 1) > ROUNDING:
+        if not self.members or abs(self.weights.sum() - 1) > 1e-6:
             raise ModelFileError("weights: expected weights whose sum is one, got others")
         sizes = {
-            (isinstance(m, MixtureGP), isinstance(m, NodeGP), n_columns_of(m), m.units.n_outputs)
+            (isinstance(m, MixtureGP), m.points_are, n_columns_of(m), m.units.n_outputs)
             for m in self.members
         }
         if len(sizes) != 1 or next(iter(sizes))[0]:
@@ -374,6 +375,3 @@ def n_columns_of(process: GaussianProcess) -> int | None:
         return n_columns_of(members[0])
     lengthscale = getattr(process.hyperparameters, "lengthscale", None)
     return None if lengthscale is None else int(np.size(lengthscale))
-
-
-NodesGP: TypeAlias = NodeGP | MixtureGP

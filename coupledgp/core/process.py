@@ -11,10 +11,10 @@ numbers (p,) for graphs. Estimators turn a user's tables and labels into points.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Literal, NamedTuple, Protocol, Self, TypeAlias
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -271,9 +271,17 @@ class GaussianProcess(ABC):
     ----------
     units : Units
         Units of y.
+    points_are : str
+        What points are, in the plural.
     """
 
     units: Units
+    points_are: ClassVar[str] = "rows"
+
+    @staticmethod
+    def sharing(processes: Sequence[GaussianProcess]) -> Sequence[GaussianProcess]:
+        """Processes of the same points, with what they can share while all of them answer."""
+        return processes
 
     @property
     def data(self) -> Data:

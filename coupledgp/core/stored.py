@@ -17,6 +17,8 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from coupledgp.core.digests import RowDigests
+from coupledgp.core.fitted import Fitted, InputColumns
 from coupledgp.core.process import Data, GaussianProcess
 from coupledgp.core.seen import Seen
 from coupledgp.core.wrapped import has_data
@@ -26,8 +28,6 @@ from coupledgp.ground.codec import named, stored, write_file
 from coupledgp.ground.parameters import options_of
 from coupledgp.ground.validation import wrong
 from coupledgp.random import FloatArray
-from coupledgp.tables.samplers import Columns, Fitted
-from coupledgp.tables.standardized import RowDigests
 
 # Results that hold for the rows of one fit only: `partial_fit` drops them. All other results of a
 # fit describe its search, and stay; `docs/guarantees.md` lists both.
@@ -53,7 +53,7 @@ class FittedModel:
         Names of the targets, of a series or the columns of a data frame; empty where they had none.
     dropped : frozenset of str
         Names of results that were dropped, since the process has other rows now.
-    columns : Columns or None
+    columns : InputColumns or None
         Columns of X; None on graphs.
     digests : RowDigests or None
         Digests of the training rows, for a model from a file without them.
@@ -62,7 +62,7 @@ class FittedModel:
     process: GaussianProcess
     ndim: int
     results: Mapping[str, Any] = field(default_factory=dict, metadata={"finite": False})
-    columns: Columns | None = None
+    columns: InputColumns | None = None
     digests: RowDigests | None = None
     dropped: frozenset[str] = frozenset()
     seen: Seen | None = None

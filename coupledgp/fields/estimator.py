@@ -27,8 +27,8 @@ from coupledgp.fields.grid import FieldSelection
 from coupledgp.fields.locations import at_corners, location_positions, place_numbers
 from coupledgp.fields.process import FieldGP, PreciseFieldGP
 from coupledgp.fields.routes import CREASES, ROUTES, RouteSettings, fit_whole_or_cut, placed_on
-from coupledgp.graphs.forms import MESHES, SCENES, is_mesh, is_point_table, table_points
 from coupledgp.graphs.observations import OMIT, informative_rows, node_data, warn_of_small
+from coupledgp.ground.forms import MESHES, SCENES, is_mesh, is_point_table, table_points
 from coupledgp.ground.progress import reporter
 from coupledgp.ground.validation import check_choice, check_positive_int, real_array, wrong
 from coupledgp.ground.visible import warn

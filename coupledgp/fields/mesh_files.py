@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from coupledgp.errors import DataNotFoundError, InvalidInputError
-from coupledgp.graphs.forms import mesh_arrays
 from coupledgp.ground.extras import library
+from coupledgp.ground.forms import mesh_arrays
 from coupledgp.ground.validation import wrong
 
 # Grids of VTK, read by meshio.

@@ -20,8 +20,8 @@ from scipy import sparse
 from coupledgp.errors import InvalidInputError
 from coupledgp.fields.checks import MaxEdge, as_numbers, check_extent, chosen_length, surface_points
 from coupledgp.fields.locations import as_points, nearest_places
-from coupledgp.graphs.forms import mesh_arrays
 from coupledgp.ground.extras import library
+from coupledgp.ground.forms import mesh_arrays
 from coupledgp.ground.validation import check_positive_int, plain_array, wrong
 from coupledgp.ground.visible import warn
 from coupledgp.random import FloatArray, IntArray
@@ -126,7 +126,7 @@ def read(mesh: Any) -> CleanMesh:
     Parameters
     ----------
     mesh
-        Anything that `coupledgp.graphs.forms.mesh_arrays` reads.
+        Anything that `coupledgp.ground.forms.mesh_arrays` reads.
 
     Raises
     ------

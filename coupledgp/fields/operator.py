@@ -38,10 +38,10 @@ from coupledgp.fields.locations import (
 )
 from coupledgp.fields.meshes import extent, point_parts, surface_parts
 from coupledgp.fields.networks import local_metres, longest_way, network_parts, read_networkx
-from coupledgp.graphs.forms import is_point_table, table_points
 from coupledgp.graphs.graph import Graph, no_edges
 from coupledgp.graphs.readers import Csr, Labels, assemble, check_labels, check_symmetric_csr
 from coupledgp.ground.codec import check_range, check_shapes, stored
+from coupledgp.ground.forms import is_point_table, table_points
 from coupledgp.ground.validation import LARGEST, SMALLEST, check_positive, wrong
 from coupledgp.random import FloatArray, IntArray
 

@@ -25,8 +25,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from coupledgp.errors import InvalidInputError
 from coupledgp.fields.roads import LONLAT, RoadNetwork
-from coupledgp.graphs.forms import mesh_arrays
 from coupledgp.ground.extras import library
+from coupledgp.ground.forms import mesh_arrays
 from coupledgp.ground.output import written_whole
 from coupledgp.ground.validation import check_choice, wrong
 from coupledgp.ground.visible import warn

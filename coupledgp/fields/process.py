@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -149,6 +149,8 @@ class FieldGP(ExactGP):
 
     Points are locations (p, 2 (dimension + 1)), see `coupledgp.geometry.Locations`.
     """
+
+    points_are: ClassVar[str] = "places"
 
     @property
     def field_prior(self) -> FieldPrior:
@@ -425,6 +427,7 @@ class PreciseFieldGP(NormalizedProcess):
         Observations.
     """
 
+    points_are: ClassVar[str] = "places"
     prior_parts: PrecisePrior
     units: Units
     normalize: bool

@@ -14,8 +14,8 @@ from coupledgp.errors import InvalidInputError
 from coupledgp.fields.checks import MaxEdge
 from coupledgp.fields.networks import at_shares, cut, piece_positions
 from coupledgp.fields.operator import LaplaceOperator
-from coupledgp.graphs.forms import LONLAT as LONLAT
 from coupledgp.ground.extras import library
+from coupledgp.ground.forms import LONLAT as LONLAT
 from coupledgp.ground.validation import wrong
 from coupledgp.ground.visible import warn
 from coupledgp.random import FloatArray, IntArray

@@ -19,6 +19,7 @@ from coupledgp.graphs import Graph
 from coupledgp.graphs.estimator import AUTO_KERNELS
 from coupledgp.graphs.graph import as_graph, check_nodes
 from coupledgp.graphs.latent_search import KernelsOfNodes
+from coupledgp.graphs.likelihood import fit_latent_nodes
 from coupledgp.graphs.process import NodeGP, NodeSettings
 from coupledgp.graphs.recipes import ExactRecipe
 from coupledgp.kernels import GraphKernel, GraphKernelLike, parse_graph_kernel
@@ -26,7 +27,7 @@ from coupledgp.likelihoods.counts import Bernoulli
 from coupledgp.random import draw_seed
 from coupledgp.tables.classifier import ProcessClassifier, learn_classes, logits_of_shares
 from coupledgp.tables.discrete_targets import left_out_power
-from coupledgp.tables.likelihood_parameter import ComparesKernels, fit_latent_nodes
+from coupledgp.tables.likelihood_parameter import ComparesKernels
 
 # Answers whose first argument is nodes.
 CHANCES = ("predict", "predict_proba", "predict_log_proba", "decision_function", "partial_fit")

@@ -16,7 +16,7 @@ from coupledgp.core.budget import Budget, within_budget
 from coupledgp.core.estimator import ANSWERS
 from coupledgp.core.latent import LatentGP
 from coupledgp.core.minimise import lbfgs, parse_optimizer
-from coupledgp.core.mixture import MixtureGP, NodesGP
+from coupledgp.core.mixture import MixtureGP
 from coupledgp.core.options import estimator, points_named
 from coupledgp.core.process import Data, GaussianProcess, Points, Problem
 from coupledgp.core.process_estimator import ProcessEstimator
@@ -29,8 +29,9 @@ from coupledgp.graphs.average import Averaging, fit_average
 from coupledgp.graphs.fitter import Fitted, NodeFitter, fit_components
 from coupledgp.graphs.graph import as_graph, check_nodes
 from coupledgp.graphs.latent_search import KernelsOfNodes
+from coupledgp.graphs.likelihood import NodeLikelihood, fit_latent_nodes
 from coupledgp.graphs.observations import OMIT, informative_rows, node_data
-from coupledgp.graphs.process import NodeGP, NodeSettings
+from coupledgp.graphs.process import NodeGP, NodeSettings, NodesGP
 from coupledgp.graphs.recipes import NodePriorRecipe
 from coupledgp.ground.codec import named
 from coupledgp.ground.devices import CPU, DeviceLike
@@ -48,8 +49,6 @@ from coupledgp.likelihoods.base import Likelihood
 from coupledgp.random import draw_seed
 from coupledgp.tables.exact_members import AVERAGED_ROWS
 from coupledgp.tables.likelihood_parameter import (
-    NodeLikelihood,
-    fit_latent_nodes,
     law_and_units,
     law_of,
     refuse_beside,

@@ -15,7 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from coupledgp.core.budget import Forecast, Step, current_budget
 from coupledgp.core.minimise import Minimiser, lbfgs
-from coupledgp.core.mixture import MixtureGP, NodesGP
+from coupledgp.core.mixture import MixtureGP
 from coupledgp.core.process import Data
 from coupledgp.core.units import Units
 from coupledgp.graphs import Graph
@@ -30,6 +30,7 @@ from coupledgp.graphs.process import (
     NodeEvidence,
     NodeGP,
     NodeSettings,
+    NodesGP,
     posterior_class,
 )
 from coupledgp.graphs.recipes import ChosenPrior, NodePriorRecipe, WalkRecipe

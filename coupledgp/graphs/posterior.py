@@ -12,6 +12,7 @@ Equations in the covariance of values at nodes, solved by products of a graph pr
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
@@ -20,6 +21,7 @@ import numpy as np
 from scipy import linalg
 from sklearn.exceptions import ConvergenceWarning
 
+from coupledgp.core.inverse_covariance import FactoredInverse, InverseCovariance, SolvedInverse
 from coupledgp.graphs.evidence import PrecisionEvidence
 from coupledgp.graphs.laplacian_power import (
     ObservedPrecision,
@@ -509,3 +511,54 @@ class GraphSystem(LinearSystem):
         graph = self.problem.prior.graph
         at_once = min(BLOCK_COLUMNS, n_columns)
         return 8.0 * (self.n_rows * (3 * n_columns + 6 * at_once) + graph.n_nodes * 4 * at_once)
+
+
+class NodeInverse(InverseCovariance):
+    """Blocks of `C^-1` from variances and covariances of a posterior that has a factor.
+
+    Parameters
+    ----------
+    posterior
+        The posterior, whose weights are `C^-1 y`.
+    """
+
+    def __init__(self, posterior: GraphPosterior) -> None:
+        self.posterior, self.residuals = posterior, posterior.weights
+
+    def diagonal(self, rows: IntArray) -> FloatArray:
+        noise = self.posterior.noise
+        kept = 1 - self.posterior.variance(self.posterior.nodes[rows]) / noise
+        # An observation that nothing else informs: the difference may round to zero.
+        return np.asarray(np.maximum(kept, np.finfo(float).eps) / noise)
+
+    def blocks(self, groups: list[IntArray]) -> Iterator[FloatArray]:
+        noise = self.posterior.noise
+        for group in groups:
+            covariance = self.posterior.covariance(self.posterior.nodes[group])
+            yield (np.eye(group.size) - covariance / noise) / noise
+
+
+def node_inverse(
+    posterior: GraphPosterior, errors: FloatArray, most_solves: int
+) -> InverseCovariance:
+    """The inverse covariance of the observations of a posterior of f.
+
+    Parameters
+    ----------
+    posterior
+        The posterior.
+    errors
+        Normalised targets less the posterior mean of f, (n, k).
+    most_solves
+        Largest number of solves, where there is no factor.
+    """
+    if isinstance(posterior, DensePosterior):
+        factor = posterior.factor
+        return FactoredInverse(lambda: factor, posterior.weights)
+    if posterior.has_all_variances:
+        return NodeInverse(posterior)
+    advice = (
+        "raise exact_variances, ask for some rows only (max_rows of a report), or fit with "
+        "solver='dense'"
+    )
+    return SolvedInverse(posterior.solve, posterior.weights, most_solves, advice)

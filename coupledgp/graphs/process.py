@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
-from coupledgp.core.inverse_covariance import InverseCovariance, node_inverse
+from coupledgp.core.inverse_covariance import InverseCovariance
+from coupledgp.core.mixture import MixtureGP
 from coupledgp.core.normalized_process import NormalizedProcess
 from coupledgp.core.process import Data, Points, Want
 from coupledgp.core.units import Units
@@ -33,6 +34,7 @@ from coupledgp.graphs.posterior import (
     IterativePosterior,
     PrecisionNodePosterior,
     error_of_direct,
+    node_inverse,
 )
 from coupledgp.graphs.priors import GraphPrior, ScaledPrior, SeriesPrior, WalkPrior, unscaled
 from coupledgp.graphs.recipes import ChosenPrior, ExactRecipe, NodePriorRecipe, WalkRecipe
@@ -159,6 +161,7 @@ class NodeGP(NormalizedProcess):
         Log evidence if it is known already; None: it is computed when asked for.
     """
 
+    points_are: ClassVar[str] = "nodes"
     recipe: NodePriorRecipe
     chosen: ChosenPrior
     settings: NodeSettings
@@ -502,3 +505,6 @@ def posterior_class(prior: GraphPrior, solver: str, dense: bool) -> Callable[...
     if solver == "auto" and isinstance(own, SolvePrior) and precision_pays(own):
         return PrecisionNodePosterior
     return DensePosterior if dense else IterativePosterior
+
+
+NodesGP: TypeAlias = NodeGP | MixtureGP

@@ -15,7 +15,7 @@ from scipy import sparse
 from scipy.spatial import cKDTree
 
 from coupledgp.errors import InvalidInputError, ModelFileError
-from coupledgp.graphs.forms import mesh_arrays
+from coupledgp.ground.forms import mesh_arrays
 from coupledgp.ground.validation import (
     LARGEST,
     SMALLEST,

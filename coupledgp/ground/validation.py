@@ -320,3 +320,18 @@ def _finite(value: Any, name: str, reasons: dict[str, str]) -> Any:
         reasons[name] = "not a number" if math.isnan(value) else "infinite"
         return None
     return value
+
+
+def check_row_numbers(value: ArrayLike, name: str, n_rows: int) -> FloatArray:
+    """A vector (n_rows,) of finite numbers."""
+    try:
+        array = np.array(real_array(value, name))
+    except InvalidInputError:
+        raise
+    except (TypeError, ValueError, OverflowError):
+        raise wrong(name, f"{n_rows} numbers", value) from None
+    if array.shape != (n_rows,):
+        raise wrong(name, f"shape ({n_rows},), one number a row", array.shape)
+    if not np.isfinite(array).all():
+        raise InvalidInputError(f"{name}: expected finite values, got NaN or inf")
+    return array

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 
+from coupledgp.core.fitted import seed_from_random_state
 from coupledgp.core.process import GaussianProcess
 from coupledgp.errors import InvalidInputError
 from coupledgp.ground.extras import missing
@@ -42,7 +43,6 @@ from coupledgp.tables.near_members import (
     LocalMembers,
 )
 from coupledgp.tables.race import RaceMembers
-from coupledgp.tables.samplers import seed_from_random_state
 from coupledgp.tables.transformed_members import TransformedMembers
 from coupledgp.tables.tree_members import TreeMembers
 

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
+from coupledgp.core.fitted import seed_from_random_state
 from coupledgp.couplings.frequencies.registry import POSTERIOR
 from coupledgp.ground.notebook import ExplainedChoice, Notebook, NotebookTable
 from coupledgp.ground.progress import reporter, tell
@@ -17,7 +18,6 @@ from coupledgp.ground.validation import check_positive, check_positive_int, wron
 from coupledgp.tables.gains import cannot_gain
 from coupledgp.tables.member_kinds import HeldOutRows
 from coupledgp.tables.members import check_selectable, named_couplings
-from coupledgp.tables.samplers import seed_from_random_state
 
 # A size passes if mean + ERRORS standard errors of its draws lies below the target: one-sided, with
 # a confidence of about 97.5 percent.

@@ -515,7 +515,7 @@ class AdditivePrior(DensePrior):
         return self.parts.extent_of(tables.standardised(points))
 
 
-def sharing_tables(processes: Sequence[Process]) -> list[Process]:
+def sharing_tables(processes: Sequence[Any]) -> Sequence[Any]:
     """The processes with one store of tables for sums of parts that standardise columns alike.
 
     Their answers do not change. The shared store lives as long as the processes do.
@@ -523,11 +523,11 @@ def sharing_tables(processes: Sequence[Process]) -> list[Process]:
     priors = [getattr(process, "dense_prior", None) for process in processes]
     known = [prior for prior in priors if isinstance(prior, AdditivePrior)]
     if not known:
-        return list(processes)
+        return processes
     first = known[0]
     for prior in known[1:]:
         if not all(map(np.array_equal, _standardisation(prior), _standardisation(first))):
-            return list(processes)
+            return processes
     tables = first._own_tables
     return [
         _with_tables(process, tables) if isinstance(prior, AdditivePrior) else process

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 
+from coupledgp.core.fitted import seed_from_random_state
 from coupledgp.core.mixture import n_columns_of
 from coupledgp.core.options import estimator
 from coupledgp.core.process import Points
@@ -24,7 +25,7 @@ from coupledgp.tables.encoding import TableEncoding
 from coupledgp.tables.globe import GeographicLike
 from coupledgp.tables.grids import Extrapolations
 from coupledgp.tables.rows import further_rows, learn_columns
-from coupledgp.tables.samplers import Columns, FittedToTable, seed_from_random_state
+from coupledgp.tables.samplers import Columns, FittedToTable
 
 
 class PerColumn:
@@ -153,7 +154,7 @@ class TableEstimator(PerColumn, FittedToTable[FittedModel], ProcessEstimator):
     def check_restored(self) -> None:
         process, columns, seen = self.process_, self.fitted_.columns, self.fitted_.seen
         n_encoded = n_columns_of(process)
-        if n_encoded is None or columns is None or columns.n_encoded != n_encoded:
+        if not isinstance(columns, Columns) or columns.n_encoded != n_encoded:
             raise ModelFileError(f"columns: expected as many as of the process, {n_encoded}")
         shape = n_encoded, process.units.n_outputs
         if seen is not None and (seen.low.size, seen.y_low.size) != shape:

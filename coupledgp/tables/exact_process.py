@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any, ClassVar, Self
@@ -22,6 +23,7 @@ from coupledgp.core.problem import (
 )
 from coupledgp.core.process import (
     Data,
+    GaussianProcess,
     Points,
     Want,
 )
@@ -56,6 +58,7 @@ from coupledgp.tables.dense_prior import (
     Loadings,
     between,
     deviation_error,
+    sharing_tables,
     spectral_loadings,
     stacked,
 )
@@ -438,6 +441,10 @@ class ExactGP(ExactByPrior):
         posterior = (posterior + posterior.T) / 2
         np.fill_diagonal(posterior, variance)
         return mean, posterior
+
+    @staticmethod
+    def sharing(processes: Sequence[GaussianProcess]) -> Sequence[GaussianProcess]:
+        return sharing_tables(processes)
 
     @property
     def is_rough(self) -> bool:

@@ -5,19 +5,17 @@ What a fit means for a reader: its error, the columns that it hangs on, and iden
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from coupledgp.core.drawn_functions import DrawnFunctions
-from coupledgp.core.mixture import MixtureGP
 from coupledgp.core.process import GaussianProcess
 from coupledgp.core.stored import FittedModel
-from coupledgp.core.transformed import has_normal_noise
-from coupledgp.core.wrapped import has_data, innermost
-from coupledgp.errors import CoupledGPError, PrecisionWarning
+from coupledgp.core.wrapped import has_data
+from coupledgp.errors import PrecisionWarning
 from coupledgp.ground.memory import named_exhaustion
 from coupledgp.ground.validation import check_positive_int
 from coupledgp.ground.visible import warn
@@ -182,48 +180,8 @@ class Explained(FittedToTable[FittedModel]):
         return ModelFunctions(self, functions)
 
 
-# Most cubes of rows, over all members, for errors of rows that are left out: about a second.
-MOST_CUBES = 4e9
 # Fewest levels, and most rows of each on average, from which a category looks like an identifier.
 LEAST_LEVELS, MOST_ROWS = 50, 20
-
-
-def error_sentence(process: GaussianProcess, kind: str) -> str:
-    """Say how far predictions are off where an observation is left out, or else how much is noise.
-
-    Parameters
-    ----------
-    process
-        The fitted process.
-    kind
-        What its points are, in the plural.
-    """
-    try:
-        data = process.data
-    except CoupledGPError:  # a file without its rows
-        return ""
-    n, spread = len(data), data.targets.std(axis=0)
-    inner = innermost(process)
-    members: Sequence[GaussianProcess] = [process]
-    weights = np.ones(1)
-    if isinstance(inner, MixtureGP):
-        members, weights = inner.members, inner.weights
-    unknown = f"{n} {kind}, over which y has a standard deviation of {_listed(spread)}."
-    if not process.noise.is_gaussian or n < 3 or len(members) * float(n) ** 3 > MOST_CUBES:
-        return unknown
-    try:
-        law = process.left_out_law(np.arange(n))
-    except CoupledGPError:  # many groups of a process that has no inverse
-        return unknown
-    error = np.sqrt(np.mean((data.targets - law.mean) ** 2, axis=0))
-    noise = ""
-    if has_normal_noise(process):
-        variances = [one.units.spread(one.noise.variance) for one in members]
-        noise = f"; noise alone has a standard deviation of {_listed(np.sqrt(weights @ variances))}"
-    return (
-        f"Predictions are typically off by {_listed(error)} where one of {n} {kind} is left out; y "
-        f"itself varies by {_listed(spread)}{noise}."
-    )
 
 
 def column_sentence(process: GaussianProcess, columns: Columns) -> str:
@@ -247,7 +205,3 @@ def identifier_sentences(columns: Columns, n_rows: int) -> Iterator[str]:
                 f"{columns.name(place)} has {n_levels} levels on {n_rows} rows, as identifiers "
                 "have: drop it, or group by it, cross_validate(gp, groups=...)."
             )
-
-
-def _listed(values: np.ndarray) -> str:
-    return ", ".join(f"{value:.3g}" for value in values.tolist())

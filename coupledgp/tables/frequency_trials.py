@@ -12,6 +12,7 @@ from coupledgp.core.column_moments import (
     laplace_lengthscale,
     spread_lengthscale,
 )
+from coupledgp.core.fitted import seed_from_random_state
 from coupledgp.core.posterior_form import PosteriorForm
 from coupledgp.core.process import Data, GaussianProcess
 from coupledgp.core.starts import first_places
@@ -30,7 +31,7 @@ from coupledgp.tables.exact_regressor import ExactGPRegressor
 from coupledgp.tables.members import is_auto, with_parameters
 from coupledgp.tables.out_of_core import check_options, fit_passes
 from coupledgp.tables.regressor import AutomaticSize
-from coupledgp.tables.samplers import Columns, seed_from_random_state
+from coupledgp.tables.samplers import Columns
 from coupledgp.tables.stationary_regressor import StationaryRegressor
 from coupledgp.tables.table_passes import TablePasses
 from coupledgp.tables.weight_space import FeaturePrior

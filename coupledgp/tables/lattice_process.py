@@ -477,13 +477,13 @@ def _lattice_of(
 ) -> Lattice:
     """The lattice for rows at points, whose waves stand out of their noise."""
     signal = hyperparameters.outputscale / hyperparameters.noise
-    counted, precision = len(points), None
+    counted, precision = float(len(points)), None
     if weights is not None:
         counted, precision = weights.n_counted, weights.precision
+    box = PlaceBox.of(points[:, trend.places])
     return Lattice.for_kernel(
-        spectrum, hyperparameters.lengthscale, signal, PlaceBox.of(points[:, trend.places]),
-        float(counted), precision,
-    )  # fmt: skip
+        spectrum, hyperparameters.lengthscale, signal, box, counted, precision
+    )
 
 
 def _system(

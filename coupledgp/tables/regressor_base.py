@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import MultiOutputMixin
 
 from coupledgp.core.estimator import ProcessRegressor, interval_ends
+from coupledgp.core.fitted import seed_from_random_state
 from coupledgp.core.options import estimator
 from coupledgp.core.process import Data, GaussianProcess
 from coupledgp.core.stored import FittedModel
@@ -36,7 +37,7 @@ from coupledgp.tables.likelihood_parameter import law_of
 from coupledgp.tables.members import is_auto, with_parameters
 from coupledgp.tables.place_maps import DOTS, PlacesOf
 from coupledgp.tables.rows import RowArguments, further_rows_with_targets, learn_rows
-from coupledgp.tables.samplers import Columns, seed_from_random_state
+from coupledgp.tables.samplers import Columns
 from coupledgp.tables.transform_search import fit_transforms
 
 TransformLike: TypeAlias = TargetTransform | str | None

@@ -18,12 +18,13 @@ from coupledgp.core.problem import RowWeights
 from coupledgp.core.process import Data
 from coupledgp.core.units import Units
 from coupledgp.errors import InvalidInputError
-from coupledgp.graphs.forms import is_point_table, with_coordinates
+from coupledgp.ground.forms import is_point_table, with_coordinates
 from coupledgp.ground.validation import (
     LARGEST_PRODUCT,
     SMALLEST_PRODUCT,
     check_choice,
     check_magnitude,
+    check_row_numbers,
     check_sizes,
     check_spread,
     forward_array,
@@ -498,21 +499,6 @@ def _weighted(points: FloatArray, targets: FloatArray, value: ArrayLike) -> Data
     if not kept.all():
         points, targets, weights = points[kept], targets[kept], weights[kept]
     return Data.of(points, targets, weights=RowWeights(np.ones(len(weights)), weights))
-
-
-def check_row_numbers(value: ArrayLike, name: str, n_rows: int) -> FloatArray:
-    """A vector (n_rows,) of finite numbers."""
-    try:
-        array = np.array(real_array(value, name))
-    except InvalidInputError:
-        raise
-    except (TypeError, ValueError, OverflowError):
-        raise wrong(name, f"{n_rows} numbers", value) from None
-    if array.shape != (n_rows,):
-        raise wrong(name, f"shape ({n_rows},), one number a row", array.shape)
-    if not np.isfinite(array).all():
-        raise InvalidInputError(f"{name}: expected finite values, got NaN or inf")
-    return array
 
 
 def known_noise(data: Data, units: Units, given: float | None) -> float | None:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from numbers import Integral
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,35 +14,25 @@ from sklearn.base import (
     RegressorMixin,
     TransformerMixin,
 )
-from sklearn.exceptions import NotFittedError
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 
+from coupledgp.core.fitted import Fitted, InputColumns, Record, seed_from_random_state
 from coupledgp.couplings import CouplingLike
 from coupledgp.errors import ModelFileError
 from coupledgp.features.base import FeatureMap
 from coupledgp.features.fourier import FourierFeatures, check_directions
 from coupledgp.features.laplace import LaplaceFeatures
 from coupledgp.ground.codec import stored
-from coupledgp.ground.validation import check_lengthscale, check_magnitude, check_positive_int
+from coupledgp.ground.validation import check_lengthscale, check_magnitude
 from coupledgp.random import FloatArray, IntArray
 from coupledgp.spectra import SpectrumLike
 from coupledgp.tables.arrow import text_of_place
 from coupledgp.tables.encoding import TableEncoding
 
-Record = TypeVar("Record")
-
-
-def seed_from_random_state(random_state: Any) -> int:
-    """Turn scikit-learn's `random_state` into one int seed; an int stays itself."""
-    if isinstance(random_state, Integral) and not isinstance(random_state, bool):
-        return check_positive_int(random_state, "random_state", minimum=0)
-    return int(check_random_state(random_state).randint(2**31 - 1))
-
 
 @stored
 @dataclass(frozen=True, eq=False)
-class Columns:
+class Columns(InputColumns):
     """The columns of a table.
 
     Attributes
@@ -120,25 +109,6 @@ class TableColumns(MultiOutputMixin, RegressorMixin, BaseEstimator):
     def columns(self) -> Columns:
         """The columns of the table that was checked."""
         return Columns(self.n_features_in_, getattr(self, "feature_names_in_", None))
-
-
-class Fitted(Generic[Record]):
-    """Part of an estimator whose fit assigns one record last.
-
-    An error or an interrupt before that leaves the estimator as it was.
-    """
-
-    _fitted: Record | None = None
-
-    @property
-    def fitted_(self) -> Record:
-        """The record of the last fit, replaced as a whole by the next fit."""
-        if self._fitted is None:
-            raise NotFittedError(f"This {type(self).__name__} instance is not fitted yet")
-        return self._fitted
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return self._fitted is not None
 
 
 class FittedToTable(Fitted[Record]):

@@ -12,6 +12,7 @@ import numpy as np
 from coupledgp.core.column_moments import column_means
 from coupledgp.core.drawn_functions import DrawnFunctions, WeightFunctions
 from coupledgp.core.inverse_covariance import FeatureInverse
+from coupledgp.core.mixture import FITTED_REMARK
 from coupledgp.core.normal_equations import FeatureRounding, SquareRoot, row_factors
 from coupledgp.core.posterior_draw import (
     LEAST_PILOT_ROWS,
@@ -44,10 +45,6 @@ from coupledgp.linalg.low_rank import LIMIT, warn_if_imprecise
 from coupledgp.random import FloatArray
 from coupledgp.tables.exact_process import ExactByPrior, StationaryPrior
 
-FITTED_REMARK = (
-    "The model's frequencies were fitted, so its prior is no unbiased estimate of the kernel's; "
-    "the KL between the priors says how far it has moved."
-)
 RAISE_NOISE = "raise the noise, or lower the outputscale"
 # Rows from which the size of phases is taken.
 PHASE_ROWS = 4096

@@ -19,12 +19,12 @@ from coupledgp.fields.covariance import FieldCovariance, check_kernel
 from coupledgp.fields.locations import at_corners
 from coupledgp.graphs import Graph
 from coupledgp.graphs.evidence import SPECTRAL_LIMIT
-from coupledgp.graphs.forms import MESHES, is_mesh
 from coupledgp.graphs.graph import check_nodes
 from coupledgp.graphs.laplacian_power import SolvePrior, choose_solve
 from coupledgp.graphs.priors import GraphPrior, SeriesPrior, SpectralPrior, scaled
 from coupledgp.graphs.spectral import DEGREE_LIMIT, ChebyshevColumns, column_blocks, expanded
 from coupledgp.ground.codec import stored
+from coupledgp.ground.forms import MESHES, is_mesh
 from coupledgp.ground.memory import available_bytes, check_memory
 from coupledgp.kernels import GraphKernel
 from coupledgp.kernels.fields import (

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
+from coupledgp.core.digests import RowDigests
 from coupledgp.core.problem import RowWeights
 from coupledgp.core.process import Data
 from coupledgp.core.transformed import log_jacobian
 from coupledgp.core.transforms import Log
-from coupledgp.tables.standardized import RowDigests
 
 
 class TestDigests:

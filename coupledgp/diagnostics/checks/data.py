@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 
+from coupledgp.core.digests import RowDigests
 from coupledgp.core.process import GaussianProcess
 from coupledgp.diagnostics.laws import Chances, Draws, Normal
 from coupledgp.diagnostics.predictions import Law, Predictions
@@ -40,7 +41,6 @@ from coupledgp.diagnostics.tables import (
 )
 from coupledgp.errors import CoupledGPError, InvalidInputError
 from coupledgp.random import FloatArray, IntArray
-from coupledgp.tables.standardized import RowDigests
 
 # Where the values of a column come from.
 INPUT, UNSEEN, ORDER, PREDICTED = "input", "unseen", "order", "predicted"

@@ -162,15 +162,13 @@ def answer(t: Tables) -> tuple[str, str]:
     if p.y is None or not len(t.scores):
         return f"{count(len(p))} predictions of {p.target}, without targets to compare with.", ""
     classes = has_classes(t)
-    metric, verb = ("accuracy", "right") if classes else ("rmse", "off by")
+    metric, verb, subject = _typical(t)
 
     def shown(value: float) -> str:
         return f"for {per_cent(value)} of points" if classes else amount(value, p.unit)
 
     parts = _asked([one for one in t.scores.part.unique() if one]) or [""]
     own = [f"{shown(figure(t, metric, part=one))} {one}".rstrip() for one in parts]
-    subject = f"The most probable class of {p.target} is" if classes else (
-        f"Predictions of {p.target} are typically")  # fmt: skip
     best = [(part, *_best_rival(t, metric, part)) for part in parts]
     rivals = [f"{shown(value)} {part} ({named(name)})".replace("  ", " ")
               for part, name, value in best if name]  # fmt: skip
@@ -187,6 +185,16 @@ def answer(t: Tables) -> tuple[str, str]:
         sentences.append(f"95{SPACE}% intervals are {amount(width, p.unit)} wide on average")
     why = " ".join(f"{one[0].upper()}{one[1:]}." for one in sentences)
     return f"{subject} {verb} {_listed(own)}.", why
+
+
+def _typical(t: Tables) -> tuple[str, str, str]:
+    """The metric that an answer states, its verb, and what is right or off by so much."""
+    target = t.predictions.target
+    if has_classes(t):
+        return "accuracy", "right", f"The most probable class of {target} is"
+    metric = next((one for one in ("rmse", "mae") if np.isfinite(figure(t, one))), "crps")
+    how = "typically" if metric == "rmse" else "on average"
+    return metric, "off by", f"Predictions of {target} are {how}"
 
 
 def _asked(parts: list[str]) -> list[str]:

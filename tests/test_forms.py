@@ -13,7 +13,7 @@ from shapely.geometry import LineString, Point
 import coupledgp as cgp
 from coupledgp.errors import InvalidInputError
 from coupledgp.fields.estimator import as_operator
-from coupledgp.graphs.forms import is_mesh, mesh_arrays
+from coupledgp.ground.forms import is_mesh, mesh_arrays
 from coupledgp.time.sites import as_domain
 
 BALL = trimesh.creation.icosphere(subdivisions=2)

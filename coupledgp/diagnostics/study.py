@@ -14,6 +14,7 @@ import pandas as pd
 from numpy.typing import ArrayLike
 from scipy import stats
 
+from coupledgp.core.fitted import seed_from_random_state
 from coupledgp.core.process import GaussianProcess, Points
 from coupledgp.couplings.frequencies.base import FrequencyCoupling
 from coupledgp.couplings.walkers.registry import WalkerCoupling
@@ -33,7 +34,6 @@ from coupledgp.ground.validation import check_choice, check_positive_int, wrong
 from coupledgp.random import FloatArray
 from coupledgp.tables.gains import cannot_gain
 from coupledgp.tables.members import check_selectable, named_couplings
-from coupledgp.tables.samplers import seed_from_random_state
 from coupledgp.testing import CouplingContract, LengthsContract, StepsContract
 
 if TYPE_CHECKING:

@@ -225,10 +225,6 @@ class FieldGrid:
             self._grams[part] = self.covariance.gram(as_field_kernel(part), self.points)
         return self._grams[part]
 
-    def kernels(self, family: FieldKernel) -> list[FieldKernel]:
-        """Kernels on the grids of a family's free parameters."""
-        return self._kernels(family)[0]
-
     def _kernels(self, family: FieldKernel) -> tuple[list[FieldKernel], int]:
         """Kernels on the grids of a family's free parameters, and the size of the whole grid."""
         surfaces = self._surfaces(family.surface) if family.surface is not None else [None]

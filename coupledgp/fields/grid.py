@@ -151,57 +151,42 @@ class FieldGrid:
         self._evidence: dict[FieldKernel, RatioEvidence] = {}
 
     def compare(
-        self, families: Sequence[FieldKernel]
+        self, families: Sequence[FieldKernel], averages: bool = True
     ) -> tuple[list[FieldCandidate], list[FamilyEvidence]]:
-        """Selected candidates, with weights that sum to one, and the evidence of each family."""
-        if len(self.points) <= DRAWN_OBSERVATIONS:
-            return self.drawn(families)
-        return self.best(families)
+        """Selected candidates, with weights that sum to one, and the evidence of each family.
 
-    def drawn(
-        self, families: Sequence[FieldKernel]
-    ) -> tuple[list[FieldCandidate], list[FamilyEvidence]]:
-        """Systematic draws from all candidates, `MAX_MEMBERS` for each family on average."""
+        Of few observations they are systematic draws from all candidates, `MAX_MEMBERS` for each
+        family on average, unless none are averaged; else those of greatest evidence of each family.
+        """
         grids = [self.candidates(family) for family in families]
-        compared, logs = [], []
-        for family, (members, n_candidates) in zip(families, grids, strict=True):
-            values = np.array([member.log_evidence for member in members])
-            log_mean = float(logsumexp(values) - np.log(n_candidates))
-            compared.append(FamilyEvidence(self._name(family), n_candidates, log_mean, 0.0))
-            logs.append(values - np.log(n_candidates))
-        chances = np.exp(np.concatenate(logs) - logsumexp(np.concatenate(logs)))
-        n_draws = MAX_MEMBERS * len(families)
-        places, counts = systematic_draws(chances, n_draws)
-        everyone = [member for members, _ in grids for member in members]
-        order = np.lexsort((-chances[places], -counts))
-        kept = [
-            replace(everyone[j], weight=float(count / n_draws))
-            for j, count in zip(places[order], counts[order], strict=True)
+        values = [np.array([member.log_evidence for member in members]) for members, _ in grids]
+        means = [
+            float(logsumexp(own) - np.log(n)) for own, (_, n) in zip(values, grids, strict=True)
         ]
-        return kept, _with_weights(compared)
-
-    def best(
-        self, families: Sequence[FieldKernel]
-    ) -> tuple[list[FieldCandidate], list[FamilyEvidence]]:
-        """Candidates of greatest evidence of each family, mixed by it."""
+        total = logsumexp(means)
+        compared = [
+            FamilyEvidence(self._name(family), n, mean, float(np.exp(mean - total)))
+            for family, (_, n), mean in zip(families, grids, means, strict=True)
+        ]
+        if averages and len(self.points) <= DRAWN_OBSERVATIONS:
+            everyone = [member for members, _ in grids for member in members]
+            logs = np.concatenate(
+                [own - np.log(n) for own, (_, n) in zip(values, grids, strict=True)]
+            )
+            return _drawn(everyone, logs, MAX_MEMBERS * len(families)), compared
         kept: list[tuple[float, FieldCandidate]] = []
-        compared: list[FamilyEvidence] = []
-        for family in families:
-            members, n_candidates = self.candidates(family)
-            values = np.array([member.log_evidence for member in members])
-            log_mean = float(logsumexp(values) - np.log(n_candidates))
-            compared.append(FamilyEvidence(self._name(family), n_candidates, log_mean, 0.0))
-            shares = np.exp(values - logsumexp(values))
+        for own, (members, _), mean in zip(values, grids, means, strict=True):
+            shares = np.exp(own - logsumexp(own))
             order = np.argsort(-shares)[:MAX_MEMBERS]
             order = order[shares[order] >= LEAST_SHARE * shares[order[0]]]
             scale = shares[order].sum()
-            kept += [(log_mean + np.log(shares[j] / scale), members[j]) for j in order]
+            kept += [(mean + np.log(shares[j] / scale), members[j]) for j in order]
         total = logsumexp([weight for weight, _ in kept])
         mixed = [replace(member, weight=float(np.exp(w - total))) for w, member in kept]
         mixed = [member for member in mixed if member.weight >= LEAST_WEIGHT]
         rest = sum(member.weight for member in mixed)
         mixed = [replace(member, weight=member.weight / rest) for member in mixed]
-        return sorted(mixed, key=lambda member: -member.weight), _with_weights(compared)
+        return sorted(mixed, key=lambda member: -member.weight), compared
 
     def candidates(self, family: FieldKernel) -> tuple[list[FieldCandidate], int]:
         """Kernels of a family at all noise ratios, and the size of the family's whole grid.
@@ -239,10 +224,6 @@ class FieldGrid:
         if part not in self._grams:
             self._grams[part] = self.covariance.gram(as_field_kernel(part), self.points)
         return self._grams[part]
-
-    def kernels(self, family: FieldKernel) -> list[FieldKernel]:
-        """Kernels on the grids of a family's free parameters."""
-        return self._kernels(family)[0]
 
     def _kernels(self, family: FieldKernel) -> tuple[list[FieldKernel], int]:
         """Kernels on the grids of a family's free parameters, and the size of the whole grid."""
@@ -324,10 +305,15 @@ class FieldGrid:
         return scales
 
 
-def _with_weights(compared: Sequence[FamilyEvidence]) -> list[FamilyEvidence]:
-    """Families with their shares of the evidence."""
-    mean = logsumexp([family.log_evidence for family in compared])
-    return [replace(t, weight=float(np.exp(t.log_evidence - mean))) for t in compared]
+def _drawn(
+    members: Sequence[FieldCandidate], logs: FloatArray, n_draws: int
+) -> list[FieldCandidate]:
+    """Systematic draws of members by logarithms of their chances, with weights, heaviest first."""
+    chances = np.exp(logs - logsumexp(logs))
+    places, counts = systematic_draws(chances, n_draws)
+    order = np.lexsort((-chances[places], -counts))
+    drawn = zip(places[order], counts[order], strict=True)
+    return [replace(members[j], weight=float(count / n_draws)) for j, count in drawn]
 
 
 class GridPlace(NamedTuple):
@@ -489,7 +475,7 @@ def fit_fields(
         reason = "too few places, or observations that are all alike, to compare kernels: defaults"
     else:
         grid = FieldGrid(covariance, data.points, targets)
-        members, compared = (grid.compare if averages else grid.best)(families)
+        members, compared = grid.compare(families, averages)
         reason = (
             "families by evidence with equal prior mass, in each the kernels of greatest evidence"
         )
@@ -498,25 +484,15 @@ def fit_fields(
             reason = "the kernel of greatest evidence, as asked for"
     tell(f"{len(members)} members given the data")
     mean_variance = MEAN_VARIANCE * max(float(np.mean(targets**2)), np.finfo(float).tiny)
-    fitted = [_member(covariance, member, mean_variance, data, units, normalize)
-              for member in members]  # fmt: skip
+    fitted: list[FieldGP] = []
+    for one in members:
+        hyper = FieldHyperparameters(one.kernel, one.outputscale, one.noise, mean_variance)
+        fitted.append(FieldGP.given(FieldPrior(covariance, hyper), data, units, normalize))
     selection = FieldSelection(tuple(compared), tuple(members), reason)
     if len(fitted) == 1:
         return fitted[0], selection
     weights: FloatArray = np.array([member.weight for member in members])
     return MixtureGP.of(fitted, weights, data, "hyperparameters"), selection
-
-
-def _member(
-    covariance: FieldCovariance,
-    member: FieldCandidate,
-    mean_variance: float,
-    data: Data,
-    units: Units,
-    normalize: bool,
-) -> FieldGP:
-    hyper = FieldHyperparameters(member.kernel, member.outputscale, member.noise, mean_variance)
-    return FieldGP.given(FieldPrior(covariance, hyper), data, units, normalize)
 
 
 def _default(family: FieldKernel, covariance: FieldCovariance) -> FieldCandidate:

@@ -243,9 +243,6 @@ class PowerPattern:
         The closed graph.
     power
         p, at least one.
-    laplacian
-        `L~` (n_nodes, n_nodes) where it is not the graph's own: a block of that of a larger graph,
-        whose pattern is this graph's.
 
     Attributes
     ----------
@@ -261,7 +258,7 @@ class PowerPattern:
         does not fit in memory.
     """
 
-    def __init__(self, graph: Graph, power: int, laplacian: sparse.csr_array | None = None) -> None:
+    def __init__(self, graph: Graph, power: int) -> None:
         advice = "take another kernel or method"
         if power > 1:
             work = precision_work(graph, power)
@@ -272,7 +269,7 @@ class PowerPattern:
         needed = peak_bytes(ordered, power)
         check_memory(needed, f"graph: factors of power {power} of {graph!r}", advice)
         nodes = Supernodes.of(ordered.matrix, ordered.order)
-        self.laplacian = graph_laplacian(graph) if laplacian is None else laplacian
+        self.laplacian = graph_laplacian(graph)
         current = self.laplacian
         self._powers = np.empty((power, nodes.places.size))  # entries of L~, L~^2, ..., L~^p
         for k in range(power):
@@ -286,12 +283,6 @@ class PowerPattern:
         p = self.power
         values = np.array([comb(p, k) * scale**k for k in range(1, p + 1)]) @ self._powers
         values[self._diagonal] += 1.0
-        return values
-
-    def polynomial(self, coefficients: FloatArray) -> FloatArray:
-        """Entries (e,) of `sum_k c_k L~^k` for coefficients (p + 1,)."""
-        values: FloatArray = coefficients[1:] @ self._powers
-        values[self._diagonal] += coefficients[0]
         return values
 
     def slope(self, scale: float) -> FloatArray:
@@ -579,37 +570,22 @@ def choose_solve(graph: Graph, kernel: GraphKernel, tolerance: float) -> SolveCh
     except InvalidInputError:
         return SolveChoice(False, "no whole power of the Laplacian has this kernel as its inverse")
     degree = series_degree(kernel.spectral, tolerance)
-    choice = choose_precision(graph, power, degree)
-    if choice.factorise:
-        return choice
+    by_products = POSTERIOR_PRODUCTS * 2.0 * degree * graph.adjacency.nnz / SPARSE_RATE
+    reason = f"{degree} terms cost less than any factor"
+    if by_products >= ORDER_SECONDS * graph.n_nodes:
+        work = precision_work(graph, power)
+        seconds = factor_seconds(work.flops)
+        reason = (
+            f"{work.reason}, forecast {seconds:.2g} s, against {by_products:.2g} s by a series of "
+            f"{degree} terms"
+        )
+        if seconds < by_products and work.bytes < available_bytes():
+            return SolveChoice(True, reason)
     entries = precision_work(graph, 1).entries
     if 2 * power * entries < degree * graph.adjacency.nnz:
-        reason = f"a factor of {entries / graph.n_nodes:.3g} entries a node costs less than "
-        return SolveChoice(True, f"{reason}{degree} terms")
-    return choice
-
-
-def choose_precision(graph: Graph, power: int, n_products: int) -> SolveChoice:
-    """Compare the cost of a posterior by a sparse precision and by products with W.
-
-    Parameters
-    ----------
-    graph
-        The closed graph.
-    power
-        p of `(I + s L~)^-p`.
-    n_products
-        Products with W in a product with the kernel.
-    """
-    by_products = POSTERIOR_PRODUCTS * 2.0 * n_products * graph.adjacency.nnz / SPARSE_RATE
-    if by_products < ORDER_SECONDS * graph.n_nodes:
-        return SolveChoice(False, f"{n_products} terms cost less than any factor")
-    work = precision_work(graph, power)
-    seconds = factor_seconds(work.flops)
-    reason = f"{work.reason}, forecast {seconds:.2g} s, against {by_products:.2g} s by a series of "
-    reason += f"{n_products} terms"
-    factorise = seconds < by_products and work.bytes < available_bytes()
-    return SolveChoice(factorise, reason)
+        own = f"a factor of {entries / graph.n_nodes:.3g} entries a node"
+        return SolveChoice(True, f"{own} costs less than {degree} terms")
+    return SolveChoice(False, reason)
 
 
 def precision_pays(prior: SolvePrior) -> bool:

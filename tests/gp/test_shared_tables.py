@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import coupledgp as cgp
-from coupledgp.core import mixture
 from coupledgp.core.mixture import MixtureGP
 from coupledgp.linalg.distances import scaled_distances
 from coupledgp.metrics import Metric
@@ -34,7 +33,7 @@ def answers(process: MixtureGP, points: np.ndarray, targets: np.ndarray) -> list
 
 def test_members_together_answer_as_each_alone(wide, monkeypatch):
     together = answers(*wide)
-    monkeypatch.setattr(mixture, "sharing_tables", list)
+    monkeypatch.setattr(MixtureGP, "_sharing", property(lambda own: own.members))
     for found, alone in zip(together, answers(*wide), strict=True):
         np.testing.assert_array_equal(found, alone)
 
@@ -57,9 +56,7 @@ def test_factors_stay_known_to_members(wide):
     """A prediction leaves the members' factors where the next one finds them."""
     process, points, _ = wide
     process.law(points, "variance")
-    for member, shared in zip(
-        process.members, mixture.sharing_tables(process.members), strict=True
-    ):
+    for member, shared in zip(process.members, process._sharing, strict=True):
         assert shared.row_inverse is member.row_inverse
         assert "factor" in vars(member.row_inverse)
 

@@ -29,14 +29,14 @@ lowest:
 	$(PYTHON) -m venv $(LOWEST)
 	$(LOWEST)/bin/pip install --quiet --constraint constraints-lowest.txt torch
 	$(LOWEST)/bin/pip install --quiet --constraint constraints-lowest.txt --editable ".[cli,geo,torch]" hypothesis pytest pytest-xdist pyyaml
-	$(LOWEST)/bin/pytest -n 2 -W ignore::DeprecationWarning tests/columns tests/couplings tests/features tests/kernels tests/likelihoods tests/test_docstring_examples.py
+	$(LOWEST)/bin/pytest -n 2 -W ignore::DeprecationWarning tests/tables/test_codes.py tests/tables/test_encoding.py tests/tables/test_globe.py tests/tables/test_summaries.py tests/couplings tests/features tests/kernels tests/likelihoods tests/test_docstring_examples.py
 
 # An installation without torch, in an environment of its own: PYTHON=python3.14 for another Python.
 LIGHT := .venv-light
 light:
 	$(PYTHON) -m venv --clear $(LIGHT)
 	$(LIGHT)/bin/pip install --quiet --editable ".[cli,geo,netcdf]" hypothesis mpmath pytest
-	$(LIGHT)/bin/pytest -m "" tests/test_light_install.py tests/batches tests/columns tests/geometry tests/graphs tests/cli tests/inference/space_time
+	$(LIGHT)/bin/pytest -m "" tests/test_light_install.py tests/core/test_passes.py tests/core/test_sources.py tests/tables/test_codes.py tests/tables/test_encoding.py tests/tables/test_globe.py tests/tables/test_summaries.py tests/fields tests/graphs/test_graph.py tests/graphs/test_products.py tests/cli tests/time
 
 lint: $(VENV)/.installed
 	$(BIN)/ruff check .

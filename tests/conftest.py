@@ -88,10 +88,9 @@ LONG = (
     "tests/test_readme.py::test_code_blocks_of_the_docs_run_in_order",
     "tests/outputs/",
     "tests/test_odd_arguments.py",
-    "tests/dask/", "tests/models/test_estimator_checks.py", "tests/models/test_table_encoder.py",
-    "tests/models/test_study_at_size.py", "tests/models/test_averaged_graphs.py",
-    "tests/models/test_choose_graph.py",
-    "tests/models/test_classifier.py::test_scikit_learns_checks",
+    "tests/dask/", "tests/core/test_estimator_checks.py", "tests/tables/test_table_encoder.py",
+    "tests/graphs/test_averaged_graphs.py", "tests/graphs/test_choose_graph.py",
+    "tests/tables/test_classifier.py::test_scikit_learns_checks",
     "tests/features/test_estimates.py", "tests/test_theory_simulation.py",
 )  # fmt: skip
 

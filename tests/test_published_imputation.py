@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from benchmarks.published_imputation import errors_of, hidden_cells, main
+from benchmarks.published_imputation import hidden_cells, main
 
 P, N = 8, 2 * 288
 
@@ -30,11 +30,6 @@ def test_faults_last_one_to_four_hours():
     shortest = np.array([one[one >= 12].min() for one in lengths])
     assert shortest.min() <= 14
     assert 40 <= shortest.max() <= 55
-
-
-def test_errors_are_those_of_their_formulas():
-    mae, rmse, mre = errors_of(np.array([1.0, 5.0]), np.array([2.0, 2.0]))
-    assert (mae, rmse, mre) == (2.0, pytest.approx(np.sqrt(5.0)), 1.0)
 
 
 @pytest.mark.long
@@ -73,5 +68,5 @@ def test_a_run_on_files_as_they_are_published(tmp_path, capsys):
     for row, away in zip(values, hidden, strict=True):
         there = np.flatnonzero(np.isfinite(row) & ~away)
         error.append(np.interp(np.flatnonzero(away), there, row[there]) - row[away])
-    assert found["linear in time"] == pytest.approx(np.abs(np.concatenate(error)).mean(), abs=1e-3)
+    assert found["linear interpolation"] == pytest.approx(np.abs(np.concatenate(error)).mean(), abs=1e-3)
     assert found["GraphTimeGPRegressor"] < found["mean of the sensor"]

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from coupledgp.couplings import parse_coupling
-from tests.models.few_steps import search_little
+from tests.core.few_steps import search_little
 from tests.registries import REGISTRIES, forgotten
 
 ROOT = Path(__file__).parents[1]

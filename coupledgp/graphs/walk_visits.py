@@ -13,7 +13,7 @@ never given by the system, and the room that is left over goes back at the end.
 
 The walks in plain Python and numpy, a slow and short reference for the compiled engine.
 
-The engine must give the same visits bit for bit (`tests/features/test_walk_engine.py`). Laws of
+The engine must give the same visits bit for bit (`tests/graphs/test_walk_engine.py`). Laws of
 steps that are not compiled run here.
 
 Walks of all rows, in blocks that threads share: to visits, or at once to weighted sums.

@@ -18,7 +18,7 @@ from subprocess import CompletedProcess
 from typing import Any
 
 LIBRARIES = [
-    "numba", "numpy", "pandas", "pyarrow.parquet", "rich.console", "safetensors.torch",
+    "numba", "numpy", "pandas", "pyarrow.parquet", "safetensors.torch",
     "scipy.linalg", "scipy.optimize", "scipy.sparse.linalg", "scipy.spatial", "scipy.special",
     "scipy.stats", "sklearn.base", "sklearn.utils.validation", "torch", "typer",
 ]  # fmt: skip

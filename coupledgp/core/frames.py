@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 
 from coupledgp.random import FloatArray
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 LAW_COLUMNS = ("mean", "std", "lower", "upper")
 
@@ -31,6 +33,8 @@ def law_frame(
     outputs
         Names (k,) of the outputs; empty: numbers.
     """
+    import pandas as pd  # slow to import
+
     parts = np.stack([mean, std, ends[..., 0], ends[..., 1]], axis=-1)
     columns = pd.Index(LAW_COLUMNS)
     if parts.ndim == 3:

@@ -21,8 +21,8 @@ EXTRAS = {
     **dict.fromkeys(("h5netcdf", "h5py", "xarray", "zarr"), "netcdf"),
     **dict.fromkeys(("dask", "distributed"), "dask"),
 }
-# In no extra: who has data frames has pandas, and VTK, which PyVista brings, takes 570 megabytes.
-ALONE = ("pandas", "pyvista")
+# In no extra: VTK, which PyVista brings, takes 570 megabytes.
+ALONE = ("pyvista",)
 # torch's build for CUDA takes gigabytes, and is what a package index gives.
 WITHOUT_GPU = (
     ". Without a GPU, first: pip install torch --index-url https://download.pytorch.org/whl/cpu"

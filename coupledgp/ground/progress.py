@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -19,8 +20,8 @@ TOTAL = re.compile(r"(?:about|forecast) (\d+(?:\.\d+)?) s\b")
 COUNT = re.compile(r"(\d+) of (\d+)")
 # Share that a bar ends at before the work does.
 MOST_DONE = 0.97
-# Seconds between two plain lines.
-EVERY_SECONDS = 5.0
+# Seconds between two plain lines, and between two states of the line of a terminal.
+EVERY_SECONDS, LEAST_SECONDS = 5.0, 0.1
 
 # Called at every step of the work inside: in place of a terminal, and as it is shown.
 _WATCH: ContextVar[Progress | None] = ContextVar("watch", default=None)
@@ -134,13 +135,34 @@ def reporter(title: str, enabled: bool | None = None) -> Iterator[Progress]:
 
 
 def _display(title: str, enabled: bool | None, stack: ExitStack) -> Progress:
-    from rich.console import Console  # slow to import
-
-    forecast, console = TimeLeft(), Console(stderr=True)
-    if console.is_terminal or (console.is_jupyter and find_spec("ipywidgets")):
-        status = stack.enter_context(console.status(title))
-        return lambda message: status.update(_line(title, message, forecast.of(message)[1]))
+    forecast = TimeLeft()
+    if sys.stderr.isatty() or ("ipykernel" in sys.modules and find_spec("ipywidgets")):
+        line = _OneLine()
+        stack.callback(line.clear)
+        return lambda message: line.show(_line(title, message, forecast.of(message)[1]))
     return _lines(title, forecast) if enabled else silent
+
+
+class _OneLine:
+    """A line of a terminal that is written again at each message."""
+
+    def __init__(self) -> None:
+        self._length, self._last = 0, -LEAST_SECONDS
+
+    def show(self, text: str) -> None:
+        if (now := time.monotonic()) - self._last >= LEAST_SECONDS:
+            self._last = now
+            self._write(text[: shutil.get_terminal_size().columns - 1])
+
+    def clear(self) -> None:
+        self._write("")
+        sys.stderr.write("\r")
+        sys.stderr.flush()
+
+    def _write(self, text: str) -> None:
+        sys.stderr.write("\r" + text.ljust(self._length))
+        sys.stderr.flush()
+        self._length = len(text)
 
 
 def _line(title: str, message: str, left: str) -> str:

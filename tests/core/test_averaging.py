@@ -84,7 +84,7 @@ def test_the_law_is_the_mixture_of_the_members():
     assert (gp.predict(X_TEST, return_std=True)[1] > one.predict(X_TEST, return_std=True)[1]).all()
     report = cgp.report(gp, X_TEST)
     assert report.score("kl") == pytest.approx(0, abs=1e-9)
-    assert "settings of the hyperparameters" in report.tables.predictions.remarks[0]
+    assert "mixture of" in report.tables.predictions.remarks[0]
 
 
 def test_features_too_and_their_exact_process():

@@ -9,7 +9,7 @@ from scipy import special, stats
 from coupledgp.core.latent import LatentGP
 from coupledgp.core.problem import Hyperparameters
 from coupledgp.core.process import Data
-from coupledgp.diagnostics import compare
+from coupledgp.diagnostics import report
 from coupledgp.errors import InvalidInputError, ModelFileError
 from coupledgp.features import FourierFeatures
 from coupledgp.ground.codec import decoded, encoded
@@ -161,14 +161,14 @@ def test_a_likelihood_without_a_name_is_not_stored():
         encoded(process)
 
 
-def test_a_comparison_of_classes_with_a_reference_is_refused_in_words():
+def test_a_process_of_classes_is_no_distance_from_itself():
     X = np.linspace(-2, 2, 30)[:, None]
     prior = StationaryPrior(parse_spectrum("gaussian"), Hyperparameters(np.ones(1), 2.0, 1.0))
     classes = (X > 0).astype(float)
     data = Data.of(X, classes)
     process = LatentGP.given([one_row(prior, data, 0.0)], Bernoulli(), data)
-    with pytest.raises(InvalidInputError, match="not depend on the function, got Bernoulli"):
-        compare(process, X[:5], classes[:5], process)
+    found = report(process, X[:9], classes[:9], exact=process, depth="scores")
+    assert found.score("kl") == pytest.approx(0.0, abs=1e-9)
 
 
 def test_what_is_refused():

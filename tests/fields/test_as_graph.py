@@ -10,7 +10,6 @@ import trimesh
 from scipy import linalg
 
 import coupledgp as cgp
-from coupledgp.diagnostics import compare
 from coupledgp.errors import InvalidInputError, NumericalError
 from coupledgp.features import WalkFeatures, sample_walks
 from coupledgp.graphs.evidence import ObservedEvidence, PrecisionEvidence, Scales
@@ -173,8 +172,8 @@ def test_models_fit_on_operators_and_come_back_from_files(kernel, tmp_path):
             model.predict(rest, return_std=True)[1],
             rtol=1e-9,
         )
-    result = compare(walked, rest[:20], y[rest[:20]])
-    assert 0 < result.kl_per_point < 0.1
+    result = cgp.report(walked, rest[:20], y[rest[:20]], depth="scores")
+    assert 0 < result.score("kl") < 0.1
 
 
 def test_units_of_length_change_no_fit():

@@ -37,6 +37,7 @@ def models() -> list[cgp.GraphGPRegressor | cgp.ExactGraphGPRegressor]:
     ]
 
 
+@pytest.mark.filterwarnings("ignore:noise.*conjugate gradients resolve")
 @pytest.mark.parametrize("model", models(), ids=lambda m: f"{type(m).__name__}-{m.kernel}")
 def test_a_loaded_model_predicts_the_same(model, tmp_path) -> None:  # type: ignore[no-untyped-def]
     model.fit(TRAIN, VALUES)

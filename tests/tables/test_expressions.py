@@ -5,7 +5,6 @@ import pandas as pd
 import pytest
 
 import coupledgp as cgp
-from coupledgp.diagnostics import compare
 from coupledgp.errors import ExtrapolationWarning, InvalidInputError
 from coupledgp.ground.parameters import folded
 from coupledgp.kernels import Additive
@@ -101,8 +100,8 @@ def test_constant_targets_and_comparisons():
     assert gp.predict(X[:2]) == pytest.approx([2.0, 2.0])
     y = np.sin(X[:, 0]) + X[:, 1]
     gp = cgp.ExactGPRegressor(kernel="additive(2)").fit(X[:25], y[:25])
-    report = compare(gp, X[25:], y[25:])
-    assert report.kl_per_point == pytest.approx(0.0, abs=1e-9)
+    report = cgp.report(gp, X[25:], y[25:], depth="scores")
+    assert report.score("kl") == pytest.approx(0.0, abs=1e-9)
     assert np.isfinite(gp.process_.left_out(np.arange(25)).log_density(y[:25, None])).all()
 
 

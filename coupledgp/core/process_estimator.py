@@ -20,13 +20,13 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from coupledgp.core.options import estimator
+from coupledgp.core.plotted import Plotted
 from coupledgp.core.process import Data, GaussianProcess, Points, Problem
 from coupledgp.core.seen import Seen
 from coupledgp.core.stored import FittedModel, Stored, digests_of, fitted_result, names_of_targets
 from coupledgp.errors import InvalidInputError
 from coupledgp.ground.memory import named_exhaustion
 from coupledgp.ground.notebook import Notebook, NotebookTable, Shown
-from coupledgp.ground.plotted import Plotted
 from coupledgp.ground.progress import Progress, reporter
 from coupledgp.ground.threads import suited_threads
 from coupledgp.ground.validation import wrong

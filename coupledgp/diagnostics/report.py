@@ -16,6 +16,7 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from coupledgp.core.latent import LatentGP
+from coupledgp.core.plotted import Plotted
 from coupledgp.diagnostics import rivals as rivals_module
 from coupledgp.diagnostics.calibration.classes import bins_table, label_draws, reliability_of
 from coupledgp.diagnostics.calibration.coverage import (
@@ -79,7 +80,6 @@ from coupledgp.diagnostics.tables import (
 from coupledgp.errors import InvalidInputError, NumericalError
 from coupledgp.ground.memory import check_memory
 from coupledgp.ground.output import write_text
-from coupledgp.ground.plotted import Plotted
 from coupledgp.ground.progress import reporter, tell
 from coupledgp.ground.threads import suited_threads
 from coupledgp.ground.validation import check_choice, check_positive_int

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 from scipy import stats
 
 from coupledgp.core.fitted import seed_from_random_state
+from coupledgp.core.plotted import Plotted
 from coupledgp.core.process import GaussianProcess, Points
 from coupledgp.couplings.frequencies.base import FrequencyCoupling
 from coupledgp.couplings.walkers.registry import WalkerCoupling
@@ -27,7 +28,6 @@ from coupledgp.diagnostics.sources import source_of
 from coupledgp.errors import InvalidInputError
 from coupledgp.ground.notebook import ExplainedChoice, Notebook, NotebookTable
 from coupledgp.ground.output import text_written
-from coupledgp.ground.plotted import Plotted
 from coupledgp.ground.progress import reporter, tell
 from coupledgp.ground.threads import suited_threads
 from coupledgp.ground.validation import check_choice, check_positive_int, wrong

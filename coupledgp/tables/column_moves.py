@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from coupledgp.core.plotted import Plotted
 from coupledgp.core.process import GaussianProcess
-from coupledgp.ground.plotted import Plotted
 from coupledgp.random import FloatArray
 from coupledgp.tables.codes import CYCLES, CategoryCode, ColumnCode, DateCode, PlaceCode
 from coupledgp.tables.samplers import Columns

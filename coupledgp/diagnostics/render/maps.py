@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse import csgraph
 
+from coupledgp.core.plotted import Plotted
 from coupledgp.diagnostics.render.figures import (
     DPI,
     INK,
@@ -37,7 +38,6 @@ from coupledgp.diagnostics.render.scenes import (
 )
 from coupledgp.errors import InvalidInputError
 from coupledgp.graphs import Graph
-from coupledgp.ground.plotted import Plotted
 from coupledgp.random import FloatArray, IntArray
 
 if TYPE_CHECKING:

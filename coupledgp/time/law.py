@@ -45,6 +45,7 @@ from coupledgp.time.recursion import (
     alone_residuals,
     errors_ahead,
     far_squares,
+    few_values,
     fitted_recursion,
     shrunk_covariance,
 )
@@ -258,12 +259,17 @@ def own_variances(markov: Markov, n_steps: int) -> FloatArray:
 
 
 def units_of(values: FloatArray, observed: BoolArray) -> tuple[FloatArray, FloatArray]:
-    """Means and standard deviations (p,) of observed values (p, n); of constant ones, of all."""
+    """Means and standard deviations (p,) of observed values (p, n); of constant ones, of all.
+
+    What a sensor lacks of values to be judged alone, it takes from the mean variance of all.
+    """
     count = np.maximum(observed.sum(axis=1), 1)
     level = np.where(observed, values, 0.0).sum(axis=1) / count
     variances = (np.where(observed, values - level[:, None], 0.0) ** 2).sum(axis=1) / count
     usual = float(variances.mean()) or 1.0
-    return level, np.sqrt(np.where(variances > CONSTANT * usual, variances, usual))
+    lacking = np.maximum(few_values(values.shape[1]) - count, 0)
+    shrunk = (count * variances + lacking * usual) / (count + lacking)
+    return level, np.sqrt(np.where(variances > CONSTANT * usual, shrunk, usual))
 
 
 def fitted_law(

@@ -252,6 +252,11 @@ def far_squares(
     return total / count if count.min() > 0 else None
 
 
+def few_values(n_steps: int) -> int:
+    """Values below which a sensor is not judged alone."""
+    return min(LEAST_VALUES, n_steps // 2)
+
+
 @dataclass(frozen=True, eq=False)
 class FittedRecursion:
     """A recursion, those of blocks of time that are left out, and their errors.
@@ -286,7 +291,7 @@ def fitted_recursion(
     A ridge that is `kept` is not searched for.
     """
     p, n = X.shape
-    scarce = observed.sum(axis=1) < min(LEAST_VALUES, n // 2)
+    scarce = observed.sum(axis=1) < few_values(n)
     H, T = group_means(X), X[:, LONGEST_LAG:]
     ridges = RIDGES if p <= MOST_DENSE else RIDGES[-1:]
     edges = np.linspace(0, T.shape[1], N_BLOCKS + 1).astype(int)

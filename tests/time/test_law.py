@@ -14,7 +14,15 @@ from sklearn.linear_model import GammaRegressor
 
 from coupledgp.time import recursion as ar
 from coupledgp.time import spread as st
-from coupledgp.time.law import MOST_AHEAD, Posterior, fitted_law, one_lag, start_law, started
+from coupledgp.time.law import (
+    MOST_AHEAD,
+    Posterior,
+    fitted_law,
+    one_lag,
+    start_law,
+    started,
+    units_of,
+)
 from coupledgp.time.precision import GapFactor, Markov
 from coupledgp.time.spread import gamma_coefficients
 
@@ -403,3 +411,18 @@ def test_gamma_regression_is_that_of_scikit_learn() -> None:
     found = gamma_coefficients(F, np.minimum(y, 40.0), 0.0)
     other = GammaRegressor(alpha=0.0, max_iter=1000, tol=1e-10).fit(F[:, 1:], y)
     np.testing.assert_allclose(found, [other.intercept_, *other.coef_], atol=1e-4)
+
+
+def test_a_sensor_of_few_values_that_are_mostly_equal_is_not_taken_for_certain() -> None:
+    """Its scale is drawn to that of the others, those of many values are their own."""
+    rng = np.random.default_rng(0)
+    values = rng.normal(size=(6, 400))
+    observed = np.ones(values.shape, dtype=bool)
+    observed[2] = False
+    observed[2, 10:400:40] = True
+    values[2] = 5.0
+    values[2, 10] = 5.05
+    _, scale = units_of(values, observed)
+    others = np.delete(np.arange(6), 2)
+    np.testing.assert_allclose(scale[others], values[others].std(axis=1))
+    assert 0.5 < scale[2] / scale[others].mean() < 1.5

@@ -353,7 +353,7 @@ def intervals(t: Tables) -> list[Check]:
     is_off = c.coverage_p <= SURE_OF_DETAIL
     wide = (
         ""
-        if width is None
+        if width is None or t.judged is None or len(t.judged) < len(t.predictions)
         else (
             f"; those of {per_cent(width.level)} are {amount(width.width, t.predictions.unit)} wide"
         )

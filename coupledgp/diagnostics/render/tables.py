@@ -173,7 +173,7 @@ def answer(t: Tables) -> tuple[str, str]:
     rivals = [f"{shown(value)} {part} ({named(name)})".replace("  ", " ")
               for part, name, value in best if name]  # fmt: skip
     told = []
-    trivial = next((one.name for one in t.rivals if one.name.startswith(TRIVIAL)), "")
+    trivial = next((one.name for one in t.rivals if one.name in TRIVIAL), "")
     if trivial and parts == [""]:
         told.append(f"the {named(trivial)} would be {verb} {shown(figure(t, metric, trivial))}")
     if rivals:
@@ -207,7 +207,7 @@ def _best_rival(t: Tables, metric: str, part: str) -> tuple[str, float]:
     """Name and score of the rival that predicts best at a part, but for the trivial ones."""
     found = {one.name: figure(t, metric, one.name, part) for one in t.rivals}
     found = {name: value for name, value in found.items()
-             if np.isfinite(value) and not name.startswith(TRIVIAL)}  # fmt: skip
+             if np.isfinite(value) and name not in TRIVIAL}  # fmt: skip
     sign = -1 if metric in SHARES else 1
     name = min(found, key=lambda one: sign * found[one], default="")
     return name, found.get(name, np.nan)

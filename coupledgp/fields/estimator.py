@@ -421,7 +421,7 @@ class FieldGPRegressor(ProcessRegressor):
         places
             Places of n observations: positions (n, d) in the unit of the operator, each moved to
             the nearest place on it, or a GeoDataFrame of points; numbers or labels (n,) of its
-            given vertices; or `coupledgp.geometry.Locations` (`operator.at_faces(...)`,
+            given vertices; or `coupledgp.fields.Locations` (`operator.at_faces(...)`,
             `operator.at_edges(...)`). Several observations at one place are fine.
         y
             Observations (n,), or (n, n_outputs): independent outputs that share the kernel and, in

@@ -147,7 +147,7 @@ class FieldPrior(DensePrior):
 class FieldGP(ExactGP):
     """A field with a constant mean given observations, by a Cholesky factor of their covariance.
 
-    Points are locations (p, 2 (dimension + 1)), see `coupledgp.geometry.Locations`.
+    Points are locations (p, 2 (dimension + 1)), see `coupledgp.fields.Locations`.
     """
 
     points_are: ClassVar[str] = "places"
@@ -413,7 +413,7 @@ class PreciseFieldGP(NormalizedProcess):
     """A field with features of position and a constant mean, given observations.
 
     One sparse factorisation serves any number of observations; exact but for the features. Points
-    are locations (p, 2 (dimension + 1)), see `coupledgp.geometry.Locations`.
+    are locations (p, 2 (dimension + 1)), see `coupledgp.fields.Locations`.
 
     Attributes
     ----------

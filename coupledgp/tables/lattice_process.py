@@ -64,7 +64,7 @@ class LatticeGP(ExactByPrior):
     """A stationary kernel of one to three columns on a lattice, with a linear trend, given data.
 
     One pass over n rows, then solves that do not depend on n; means and variances at any number of
-    points by one transform. `coupledgp.inference.lattice` has the formulas.
+    points by one transform. `coupledgp.tables.lattice` has the formulas.
 
     Attributes
     ----------

@@ -18,7 +18,7 @@ class Steps(ABC):
 
     Each walker alone must move to neighbour j with probability `w_j / sum(w)`, because the loads
     of `features.Walks` are those of such walkers. A user's own law is a subclass that has `choose`
-    and nothing else. It runs through the plain engine (`features.walks.reference`), which calls
+    and nothing else. It runs through the plain engine (`graphs.walk_visits`), which calls
     `choose` at each step for every node where a group stands. That is thousands of times slower
     than the compiled laws, and feasible for graphs of some thousand nodes.
 

@@ -130,7 +130,7 @@ class GraphSeriesLinearOperator(LinearOperator):
     Parameters
     ----------
     coefficients
-        `c`, shape (*batch, degree + 1), such as `kernels.graph.exact.chebyshev_coefficients` of a
+        `c`, shape (*batch, degree + 1), such as `graphs.spectral.chebyshev_coefficients` of a
         kernel.
     graph
         The graph.
